@@ -1,0 +1,23 @@
+"""Simultaneous translation that thinks before it speaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bethink.errors import BethinkError
+from bethink.policy import Action, parse
+from bethink.trace import Step, Translation
+
+if TYPE_CHECKING:
+    from bethink.translator import Session, Translator
+
+__version__ = "0.1.0"
+__all__ = ["Action", "BethinkError", "Session", "Step", "Translation", "Translator", "parse"]
+
+
+def __getattr__(name: str) -> object:
+    if name in ("Session", "Translator"):
+        from bethink import translator
+
+        return getattr(translator, name)
+    raise AttributeError(f"module 'bethink' has no attribute '{name}'")

@@ -1,0 +1,8 @@
+"""`python -m bethink` is the command `bethink`."""
+
+import sys
+
+from bethink.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

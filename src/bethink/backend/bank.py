@@ -1,0 +1,94 @@
+"""Adaptive-wait-k as first published: one model per lag, each with its own caches, behind the one backend interface.
+
+A row is computed by the model of its lag (source tokens read minus target tokens written); once the source has been read to its
+end, by the last. A model that is asked after a pause first catches up on the rows that others computed meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from bethink.backend import Backend, Row, Rows
+from bethink.text import EOS
+
+
+@dataclass
+class _Slot:
+    inner: list[int]  # the slot in each model
+    source: list[int] = field(default_factory=list)
+    encoded: list[int] = field(default_factory=list)  # source tokens each model has been given
+    path: list[tuple[int, int]] = field(default_factory=list)  # (token, prefix) of each position
+    computed: list[list[tuple[int, int]]] = field(default_factory=list)  # the same as each model last computed it
+
+
+class Bank:
+    """models[0] serves lag 1, models[1] lag 2, …; the last serves every larger lag."""
+
+    def __init__(self, models: Sequence[Backend]) -> None:
+        assert models, "a bank holds at least one model"
+        self._models = list(models)
+        self._slots: dict[int, _Slot] = {}
+
+    @property
+    def causal(self) -> bool:
+        return all(model.causal for model in self._models)
+
+    @property
+    def capsules(self) -> bool:
+        return all(model.capsules for model in self._models)
+
+    def open(self) -> int:
+        slot = _Slot([model.open() for model in self._models])
+        slot.encoded = [0] * len(self._models)
+        slot.computed = [[] for _ in self._models]
+        number = slot.inner[0]
+        self._slots[number] = slot
+        return number
+
+    def close(self, slot: int) -> None:
+        for model, inner in zip(self._models, self._slots.pop(slot).inner, strict=True):
+            model.close(inner)
+
+    def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
+        for slot, ids in requests:
+            self._slots[slot].source += ids
+
+    def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
+        chosen: dict[int, list[tuple[int, Rows]]] = {}
+        for n, request in enumerate(requests):
+            chosen.setdefault(self._choose(request), []).append((n, request))
+        answers: dict[int, list[Row]] = {}
+        for which, group in chosen.items():
+            self._encode(which, [request.slot for _, request in group])
+            caught_up = [self._catch_up(which, request) for _, request in group]
+            for (n, request), rows in zip(group, self._models[which].step(caught_up), strict=True):
+                answers[n] = rows[-len(request.tokens) :]
+        return [answers[n] for n in range(len(requests))]
+
+    def _choose(self, request: Rows) -> int:
+        source, prefix = self._slots[request.slot].source, request.prefixes[0]
+        if prefix == len(source) and source[-1] == EOS:
+            return len(self._models) - 1
+        return min(max(prefix - request.start, 1), len(self._models)) - 1
+
+    def _encode(self, which: int, slots: Sequence[int]) -> None:
+        fresh = []
+        for number in slots:
+            slot = self._slots[number]
+            if ids := slot.source[slot.encoded[which] :]:
+                fresh.append((slot.inner[which], ids))
+                slot.encoded[which] = len(slot.source)
+        if fresh:
+            self._models[which].read(fresh)
+
+    def _catch_up(self, which: int, request: Rows) -> Rows:
+        """The request, begun at the first position that this model has not computed along the stream's path."""
+        slot = self._slots[request.slot]
+        slot.path[request.start :] = zip(request.tokens, request.prefixes, strict=True)
+        done = slot.computed[which]
+        agree = next((p for p, (a, b) in enumerate(zip(done, slot.path, strict=False)) if a != b), min(len(done), len(slot.path)))
+        start = min(agree, request.start)
+        slot.computed[which] = list(slot.path)
+        tokens, prefixes = zip(*slot.path[start:], strict=True)
+        return Rows(slot.inner[which], start, tokens, prefixes)

@@ -1,0 +1,200 @@
+"""The backend for a GPU and for fresh checkpoints: the training model itself, one row at a time, with its caches.
+
+Shapes: B requests in a call, N rows or tokens per request, S slots, L cached positions, H heads, D width, J capsule, C capsule width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from bethink.backend import Row, Rows
+from bethink.model.capsules import Votes
+from bethink.model.config import LONGEST
+from bethink.model.layers import Memory, Remember, readable_mask
+from bethink.model.transformer import SourceMemory, Transformer
+from bethink.policy import Degrees
+
+
+class Store:
+    """One cached quantity for all slots, S L …, growing by doubling so that a write is never a copy of the whole."""
+
+    def __init__(self, tail: tuple[int, ...], like: Tensor) -> None:
+        self.data = like.new_zeros((1, 16, *tail))
+
+    def write(self, slots: Tensor, positions: Tensor, values: Tensor) -> None:
+        """values: B N …, at positions B N of their slots."""
+        self.data[slots[:, None], positions] = values.to(self.data.dtype)
+
+    def gather(self, slots: Tensor, length: int) -> Tensor:
+        return self.data[slots, :length]
+
+    def grow(self, slots: int, length: int) -> None:
+        have_slots, have_length = self.data.shape[:2]
+        if slots > have_slots or length > have_length:
+            shape = (_doubled(have_slots, slots), _doubled(have_length, length), *self.data.shape[2:])
+            larger = self.data.new_zeros(shape)
+            larger[:have_slots, :have_length] = self.data
+            self.data = larger
+
+
+class KeyValues:
+    """The keys and values of one attention layer."""
+
+    def __init__(self, heads: int, size: int, like: Tensor) -> None:
+        self.keys, self.values = Store((heads, size), like), Store((heads, size), like)
+
+    def write(self, slots: Tensor, positions: Tensor, memory: Memory) -> None:
+        self.keys.write(slots, positions, memory[0].transpose(1, 2))
+        self.values.write(slots, positions, memory[1].transpose(1, 2))
+
+    def gather(self, slots: Tensor, length: int) -> Memory:
+        return self.keys.gather(slots, length).transpose(1, 2), self.values.gather(slots, length).transpose(1, 2)
+
+
+class TorchBackend:
+    """Implements `backend.Backend` over a Transformer."""
+
+    def __init__(self, model: Transformer, device: str | torch.device = "cpu") -> None:
+        self.model = model.to(device).eval()
+        self._device = torch.device(device)
+        self._free: list[int] = []
+        self._lengths: list[int] = []  # source tokens encoded, per slot
+        config, like = model.config, torch.zeros(0, device=device)
+        shape = (config.heads, config.width // config.heads, like)
+        self._encoder = [KeyValues(*shape) for _ in range(config.encoder_layers)]
+        self._decoder = [KeyValues(*shape) for _ in range(config.decoder_layers)]
+        self._cross = [KeyValues(*shape) for _ in range(config.decoder_layers)]
+        size = (config.capsules.count, config.capsules.width) if config.capsules else None
+        self._votes = (Store(size, like), Store(size, like)) if size else None
+
+    @classmethod
+    def load(cls, path: Path, device: str | None = None) -> TorchBackend:
+        """The backend of a model folder's weights."""
+        from bethink.model.weights import load_model
+
+        return cls(load_model(path), device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+    @property
+    def causal(self) -> bool:
+        return self.model.config.causal
+
+    @property
+    def capsules(self) -> bool:
+        return self.model.config.capsules is not None
+
+    def open(self) -> int:
+        if not self._free:
+            self._free.append(len(self._lengths))
+            self._lengths.append(0)
+        slot = self._free.pop()
+        self._lengths[slot] = 0
+        return slot
+
+    def close(self, slot: int) -> None:
+        self._free.append(slot)
+
+    @torch.inference_mode()
+    def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
+        slots = self._tensor([slot for slot, _ in requests])
+        starts = self._tensor([self._lengths[slot] for slot, _ in requests])
+        ids = self._padded([tuple(ids) for _, ids in requests])
+        positions = starts[:, None] + torch.arange(ids.shape[1], device=self._device)
+        for slot, fresh in requests:
+            self._lengths[slot] += len(fresh)
+        length = int(positions.max()) + 1
+        self._grow(self._encoder + self._cross, length)
+        mask = self._source_mask(requests, positions, length)
+        caches = [self._remember(layer, slots, positions, length) for layer in self._encoder]
+        memory = self.model.encode(self.model.embed_source(ids, positions.clamp(max=LONGEST - 1)), mask, caches)
+        self._keep(self.model.source_memory(memory), slots, positions)
+
+    @torch.inference_mode()
+    def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
+        slots = self._tensor([request.slot for request in requests])
+        starts = self._tensor([request.start for request in requests])
+        ids = self._padded([request.tokens for request in requests])
+        path = self._padded([request.prefixes for request in requests]).clamp(min=1)
+        positions = starts[:, None] + torch.arange(ids.shape[1], device=self._device)
+        heard = max(max(request.prefixes) for request in requests)
+        length = int(positions.max()) + 1
+        self._grow(self._decoder, length)
+        readable = readable_mask(path, heard)
+        cross = [layer.gather(slots, heard) for layer in self._cross]
+        caches = [self._remember(layer, slots, positions, length) for layer in self._decoder]
+        mask = readable_mask(positions + 1, length)[:, None]
+        x = self.model.embed_target(ids, positions.clamp(max=LONGEST - 1))
+        states = self.model.decode(x, cross, readable, mask, caches)
+        output, routing = self.model.read_out(states, self._gather_votes(slots, heard), readable)
+        candidates, confidences = self.model.choose(output, positions)
+        degrees = routing.degrees.float().cpu().numpy() if routing else None
+        return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees)
+
+    def _source_mask(self, requests: Sequence[tuple[int, Sequence[int]]], positions: Tensor, length: int) -> Tensor:
+        """B 1 N L: a causal encoder looks back, a bidirectional one at all of the sentence."""
+        if self.causal:
+            return readable_mask(positions + 1, length)[:, None]
+        return readable_mask(self._tensor([len(ids) for _, ids in requests])[:, None], length)[:, None]
+
+    def _remember(self, layer: KeyValues, slots: Tensor, positions: Tensor, length: int) -> Remember:
+        def remember(memory: Memory) -> Memory:
+            layer.write(slots, positions, memory)
+            return layer.gather(slots, length)
+
+        return remember
+
+    def _keep(self, held: SourceMemory, slots: Tensor, positions: Tensor) -> None:
+        for layer, memory in zip(self._cross, held.cross, strict=True):
+            layer.write(slots, positions, memory)
+        if self._votes and held.votes:
+            self._votes[0].write(slots, positions, held.votes.votes)
+            self._votes[1].write(slots, positions, held.votes.keys)
+
+    def _gather_votes(self, slots: Tensor, length: int) -> Votes | None:
+        if self._votes is None:
+            return None
+        return Votes(self._votes[0].gather(slots, length), self._votes[1].gather(slots, length))
+
+    def _grow(self, layers: Sequence[KeyValues], length: int) -> None:
+        stores = [store for layer in layers for store in (layer.keys, layer.values)]
+        if self._votes and layers is not self._decoder:
+            stores += self._votes
+        for store in stores:
+            store.grow(len(self._lengths), length)
+
+    def _tensor(self, values: Sequence[int]) -> Tensor:
+        return torch.tensor(values, device=self._device)
+
+    def _padded(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        width = max(map(len, rows))
+        return torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=self._device)
+
+
+def _rows(
+    requests: Sequence[Rows],
+    candidates: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
+    confidences: Degrees,
+    degrees: Degrees | None,
+) -> list[list[Row]]:
+    none = np.zeros(0, dtype=np.float32)
+    return [
+        [
+            Row(
+                int(candidates[b, n]),
+                float(confidences[b, n]),
+                none if degrees is None else degrees[b, n, : request.prefixes[n]],
+            )
+            for n in range(len(request.tokens))
+        ]
+        for b, request in enumerate(requests)
+    ]
+
+
+def _doubled(have: int, need: int) -> int:
+    while have < need:
+        have *= 2
+    return have

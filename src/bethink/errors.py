@@ -1,0 +1,51 @@
+"""Every error bethink raises on purpose, each message one sentence a user can act on.
+
+BethinkError
+├── UsageError         a wrong flag, name or setting; the command line exits with 2
+├── ModelError         a model folder that is missing, damaged, or cannot do what was asked
+├── DataError          a corpus, log or input file that cannot be used
+├── TrainingError      training that cannot start, continue or finish
+└── MissingExtra       a part of bethink that was not installed
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class BethinkError(Exception):
+    """The root: catch this to catch everything bethink raises on purpose."""
+
+    exit_code = 1
+
+
+class UsageError(BethinkError):
+    exit_code = 2
+
+
+class ModelError(BethinkError):
+    pass
+
+
+class DataError(BethinkError):
+    pass
+
+
+class TrainingError(BethinkError):
+    pass
+
+
+class MissingExtra(BethinkError):
+    """Raised where a verb needs an optional part; names the command that installs it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the '{extra}' extra; install it with: pip install 'bethink[{extra}]'")
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
+    """The error for a name that is not in a list: says what there is and what was probably meant."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    hint = f" Did you mean '{close[0]}'?" if close else ""
+    return UsageError(f"no {kind} named '{name}'; there are {', '.join(names)}.{hint}")

@@ -1,0 +1,133 @@
+"""The parts of the Transformer: attention over prefixes, residual sub-layers, sinusoidal positions.
+
+Shapes: B stream, T target, I source, S keys, H heads, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bethink.model.config import ModelConfig
+
+Memory = tuple[Tensor, Tensor]  # keys and values, B H S D/H
+Remember = Callable[[Memory], Memory]  # puts new keys and values behind the old ones and returns all of them
+
+
+class Attention(nn.Module):
+    """Multi-head attention whose keys and values can be made once and kept."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = linear(width, width)
+        self.memory = linear(width, 2 * width)
+        self.out = linear(width, width)
+
+    def remember(self, x: Tensor) -> Memory:
+        keys, values = self.memory(x).chunk(2, dim=-1)
+        return self._split(keys), self._split(values)
+
+    def forward(self, x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
+        """x is B T D; mask is True where a row may look, or None for a causal square."""
+        keys, values = memory
+        found = F.scaled_dot_product_attention(self._split(self.query(x)), keys, values, mask, is_causal=mask is None)
+        return self.out(found.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+
+
+class Residual(nn.Module):
+    """The way into and out of a sub-layer, normalised before it (pre) or after it (post)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.pre = config.norm == "pre"
+        self.norm = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def enter(self, x: Tensor) -> Tensor:
+        return self.norm(x) if self.pre else x
+
+    def leave(self, x: Tensor, change: Tensor) -> Tensor:
+        x = x + self.dropout(change)
+        return x if self.pre else self.norm(x)
+
+
+class FeedForward(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.residual = Residual(config)
+        self.into = linear(config.width, config.hidden)
+        self.out = linear(config.hidden, config.width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.residual.leave(x, self.out(F.relu(self.into(self.residual.enter(x)))))
+
+
+class SelfAttention(nn.Module):
+    """Attention of a sequence to itself and, through `remember`, to what was computed before."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.residual = Residual(config)
+        self.attention = Attention(config.width, config.heads)
+
+    def forward(self, x: Tensor, mask: Tensor | None, remember: Remember | None) -> Tensor:
+        entered = self.residual.enter(x)
+        memory = self.attention.remember(entered)
+        if remember is not None:
+            memory = remember(memory)
+        return self.residual.leave(x, self.attention(entered, memory, mask))
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.itself = SelfAttention(config)
+        self.feed = FeedForward(config)
+
+    def forward(self, x: Tensor, mask: Tensor | None, remember: Remember | None = None) -> Tensor:
+        return self.feed(self.itself(x, mask, remember))  # type: ignore[no-any-return]
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.itself = SelfAttention(config)
+        self.residual = Residual(config)
+        self.cross = Attention(config.width, config.heads)
+        self.feed = FeedForward(config)
+
+    def forward(
+        self, x: Tensor, source: Memory, readable: Tensor, mask: Tensor | None, remember: Remember | None = None
+    ) -> Tensor:
+        """`readable` is B 1 T I: the path's mask, one row of g per target position."""
+        x = self.itself(x, mask, remember)
+        x = self.residual.leave(x, self.cross(self.residual.enter(x), source, readable))
+        return self.feed(x)  # type: ignore[no-any-return]
+
+
+def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.xavier_uniform_(layer.weight)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """Fixed positions, length x width: sines in the first half, cosines in the second."""
+    rates = torch.exp(torch.arange(width // 2) * (-math.log(10000.0) / (width // 2 - 1)))
+    angles = torch.arange(length)[:, None] * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def readable_mask(path: Tensor, length: int) -> Tensor:
+    """The one place where a path becomes a mask: B T I, True where source token i < g(t)."""
+    return torch.arange(length, device=path.device) < path[..., None]

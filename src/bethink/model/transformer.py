@@ -1,0 +1,135 @@
+"""The whole model: encoder, decoder with path-masked cross-attention, capsules on top.
+
+`forward(source, target, path)` is pure. Its stages (`encode`, `source_memory`, `decode`, `read_out`) are the ones the streaming backend
+calls row by row. Shapes: B stream, I source, T target, D width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bethink.model.capsules import Capsules, Routing, Votes
+from bethink.model.config import LONGEST, ModelConfig
+from bethink.model.layers import DecoderLayer, EncoderLayer, Memory, Remember, readable_mask, sinusoids
+from bethink.text import EOS, PAD
+
+
+@dataclass(frozen=True)
+class SourceMemory:
+    """All that the decoder needs of the source, appended to token by token."""
+
+    cross: list[Memory]  # per decoder layer
+    votes: Votes | None
+
+
+@dataclass(frozen=True)
+class Forward:
+    output: Tensor  # B T D, ready for `logits`
+    states: Tensor  # B T D, h: the decoder's own states, below the capsules
+    memory: Tensor  # B I D, z
+    routing: Routing | None
+
+
+class Transformer(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.source_embedding = embedding(config.source_vocabulary, config.width)
+        self.target_embedding = (
+            self.source_embedding if config.share == "all" else embedding(config.target_vocabulary, config.width)
+        )
+        self.output_embedding = (
+            embedding(config.target_vocabulary, config.width) if config.share == "none" else self.target_embedding
+        )
+        self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        pre = config.norm == "pre"
+        self.encoder_norm = nn.LayerNorm(config.width) if pre else nn.Identity()
+        self.output_norm = nn.LayerNorm(config.width) if pre or config.capsules else nn.Identity()
+        self.capsules = Capsules(config.width, config.capsules, config.dropout) if config.capsules else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.positions: Tensor
+        self.register_buffer("positions", sinusoids(LONGEST, config.width), persistent=False)
+
+    def forward(self, source: Tensor, target: Tensor, path: Tensor) -> Forward:
+        """source B I; target B T, the decoder's inputs, beginning with EOS; path B T, source tokens readable at each."""
+        memory = self.encode(self.embed_source(source), self._source_mask(source))
+        held = self.source_memory(memory)
+        readable = readable_mask(path, source.shape[1])
+        states = self.decode(self.embed_target(target), held.cross, readable)
+        output, routing = self.read_out(states, held.votes, readable)
+        return Forward(output, self._comparable(states), memory, routing)
+
+    def embed_source(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        return self._embed(self.source_embedding, ids, positions)
+
+    def embed_target(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        return self._embed(self.target_embedding, ids, positions)
+
+    def encode(self, x: Tensor, mask: Tensor | None = None, caches: Sequence[Remember] | None = None) -> Tensor:
+        for n, layer in enumerate(self.encoder):
+            x = layer(x, mask, caches[n] if caches else None)
+        return self.encoder_norm(x)  # type: ignore[no-any-return]
+
+    def source_memory(self, memory: Tensor) -> SourceMemory:
+        cross = [layer.cross.remember(memory) for layer in self._decoder_layers()]
+        return SourceMemory(cross, self.capsules.votes(memory) if self.capsules else None)
+
+    def decode(
+        self,
+        x: Tensor,
+        cross: Sequence[Memory],
+        readable: Tensor,
+        mask: Tensor | None = None,
+        caches: Sequence[Remember] | None = None,
+    ) -> Tensor:
+        for n, layer in enumerate(self.decoder):
+            x = layer(x, cross[n], readable[:, None], mask, caches[n] if caches else None)
+        return x
+
+    def read_out(self, states: Tensor, votes: Votes | None, readable: Tensor) -> tuple[Tensor, Routing | None]:
+        if self.capsules is None or votes is None:
+            return self.output_norm(states), None
+        routing = self.capsules.route(self.capsules.guide_norm(states), votes, readable)
+        return self.output_norm(self.capsules.feed_back(states, routing)), routing
+
+    def logits(self, output: Tensor) -> Tensor:
+        return F.linear(output, self.output_embedding.weight)
+
+    def choose(self, output: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """The next token at each row and its probability: never PAD, and not EOS as the very first token."""
+        logits = self.logits(output).float()
+        logits[..., PAD] = -torch.inf
+        logits[..., EOS] = logits[..., EOS].masked_fill(positions == 0, -torch.inf)
+        top, candidate = logits.max(dim=-1)
+        return candidate, torch.exp(top - logits.logsumexp(dim=-1))
+
+    def _embed(self, table: nn.Embedding, ids: Tensor, positions: Tensor | None) -> Tensor:
+        places = self.positions[: ids.shape[1]] if positions is None else self.positions[positions]
+        return self.dropout(table(ids) * math.sqrt(self.config.width) + places)  # type: ignore[no-any-return]
+
+    def _source_mask(self, source: Tensor) -> Tensor | None:
+        """A causal encoder needs none: padding stands on the right, where nothing real looks."""
+        return None if self.config.causal else (source != PAD)[:, None, None]
+
+    def _comparable(self, states: Tensor) -> Tensor:
+        """Decoder states of one scale: pre-norm stacks leave theirs unnormalised."""
+        if self.config.norm == "pre" and self.capsules is not None:
+            return self.capsules.guide_norm(states)  # type: ignore[no-any-return]
+        return states
+
+    def _decoder_layers(self) -> Sequence[DecoderLayer]:
+        return [layer for layer in self.decoder if isinstance(layer, DecoderLayer)]
+
+
+def embedding(size: int, width: int) -> nn.Embedding:
+    table = nn.Embedding(size, width, padding_idx=PAD)
+    nn.init.normal_(table.weight, std=width**-0.5)
+    nn.init.zeros_(table.weight[PAD])
+    return table

@@ -1,0 +1,111 @@
+"""What happened: one Step per action and one Translation per sentence, printed, sent, logged, scored and plotted alike."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bethink.policy import Action
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One action of a stream, with everything that explains it.
+
+    A WRITE carries what was known when the word was weighed: `degrees` and `gain` run over the source tokens read and are
+    empty where the policy did not look ahead. `text` is what the step adds to what people see: for a READ the source word
+    whose first token was read, for a WRITE the target text that became final (whole words only, so often nothing).
+    """
+
+    action: Action
+    token: int  # the id that was read or written
+    read: int  # source tokens read, this action included
+    heard: int  # source words of which at least one token was read
+    written: int  # target tokens written, this action included
+    deferred: int = 0  # how often the word had been weighed and put off
+    confidence: float | None = None
+    evidence: tuple[int, ...] = ()  # source positions (0-based tokens) whose translation the word was seen to be
+    degrees: tuple[float, ...] = ()
+    gain: tuple[float, ...] = ()
+    sentence: int = 0
+    text: str = ""
+    at: float | None = None  # seconds since the start, where the caller has a clock
+
+    def with_text(self, text: str) -> Step:
+        return dataclasses.replace(self, text=text) if text else self
+
+    def with_sentence(self, sentence: int) -> Step:
+        return dataclasses.replace(self, sentence=sentence) if sentence else self
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: empty fields left out, numbers rounded to what can be read."""
+        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        kept = {name: value for name, value in record.items() if value is not None and value != () and value != ""}
+        for name in ("degrees", "gain"):
+            if name in kept:
+                kept[name] = [round(value, 4) for value in kept[name]]
+        for name in ("confidence", "at"):
+            if name in kept:
+                kept[name] = round(kept[name], 6)
+        return kept
+
+
+@dataclass(frozen=True)
+class Translation:
+    """One sentence, finished: its source words, how each splits into tokens, and every step taken."""
+
+    source: tuple[str, ...]  # the words
+    pieces: tuple[int, ...]  # how many tokens each word has
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> Translation:
+        """From the steps of one sentence, which name every source word they read."""
+        reads = [step for step in steps if step.action is Action.READ]
+        source = tuple(step.text for step in reads if step.text)
+        tokens = collections.Counter(step.heard for step in reads[:-1])  # the last is end-of-sentence
+        return cls(source, tuple(tokens[word + 1] for word in range(len(source))), tuple(steps))
+
+    @property
+    def writes(self) -> list[Step]:
+        """The WRITE steps, the closing end-of-sentence token included."""
+        return [step for step in self.steps if step.action is Action.WRITE]
+
+    @property
+    def text(self) -> str:
+        return "".join(step.text for step in self.writes).strip()
+
+    @property
+    def path(self) -> list[int]:
+        """g(t): source tokens read when each target token was written, both ends counting end-of-sentence."""
+        return [step.read for step in self.writes]
+
+    @property
+    def delays(self) -> list[int]:
+        """Source words heard when each target word became visible, as SimulEval counts."""
+        heard: list[int] = []
+        for step in self.writes:
+            heard += [step.heard] * len(step.text.split())
+        return heard
+
+    @property
+    def source_tokens(self) -> int:
+        """Length of the source in model tokens, end-of-sentence included."""
+        return sum(self.pieces) + 1
+
+    def word_of(self, token: int) -> int:
+        """The word that a source token belongs to; end-of-sentence belongs to none and gives len(source)."""
+        end = 0
+        for word, size in enumerate(self.pieces):
+            end += size
+            if token < end:
+                return word
+        return len(self.pieces)
+
+
+def shown(steps: Sequence[Step]) -> str:
+    """The target text that a sequence of steps has put before the reader."""
+    return "".join(step.text for step in steps if step.action is Action.WRITE)

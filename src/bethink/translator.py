@@ -1,0 +1,230 @@
+"""Text in, text out: a Translator is a model and what it needs, immutable; a Session is one speaker's text on its way.
+
+Neither knows files, sockets or clocks. `Session.feed` returns the steps that the new text made possible.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from bethink import folder as folders
+from bethink.backend import Backend
+from bethink.engine import Engine, check
+from bethink.errors import DataError, MissingExtra, ModelError
+from bethink.model.config import LONGEST
+from bethink.policy import Action, Policy, parse
+from bethink.stream import Stream
+from bethink.text import EOS, Boundary, Joiner, Segmenter, Vocabulary, Word
+from bethink.trace import Step, Translation, shown
+
+
+class Translator:
+    """A model folder made ready: `Translator("de-en").translate("Guten Morgen!")`."""
+
+    def __init__(
+        self, model: str | os.PathLike[str], *, backend: str | None = None, device: str | None = None, threads: int = 0
+    ) -> None:
+        """`backend` is onnx or torch, by default the first that the folder has files for; 0 threads means all cores."""
+        folder = folders.Folder.open(folders.find(model))
+        self.name = folder.name
+        self.policy = parse(folder.policy)
+        self.source, self.target = folder.source, folder.target
+        self.about = folder.about
+        self.backend = _load(folder, backend, device, threads)
+
+    @classmethod
+    def of(cls, backend: Backend, source: Vocabulary, target: Vocabulary, *, name: str, policy: Policy) -> Translator:
+        """A translator over a backend at hand, for example a model in training."""
+        self = cls.__new__(cls)
+        self.name, self.policy, self.source, self.target, self.backend = name, policy, source, target, backend
+        self.about = {}
+        return self
+
+    def session(self, policy: str | Policy | None = None, *, engine: Engine | None = None) -> Session:
+        """One speaker; sessions that share an engine are advanced together by whoever drives it."""
+        return Session(self, self._policy(policy), engine or Engine(self.backend))
+
+    def translate(self, text: str, policy: str | Policy | None = None) -> str:
+        """A whole text at once, through the very same steps as a stream."""
+        session = self.session(policy)
+        return shown(session.feed(text) + session.finish())
+
+    def stream(self, chunks: Iterable[str], policy: str | Policy | None = None) -> Iterator[Step]:
+        """Steps as text arrives, however it is cut."""
+        session = self.session(policy)
+        for chunk in chunks:
+            yield from session.feed(chunk)
+        yield from session.finish()
+
+    def translate_many(
+        self, sentences: Sequence[str], policy: str | Policy | None = None, *, batch: int = 64, engine: Engine | None = None
+    ) -> Iterator[Translation]:
+        """One stream per line, `batch` of them at a time, results in order; lines are not split into sentences."""
+        policy = self._policy(policy)
+        engine = engine or Engine(self.backend, batch=batch)
+        check(self.backend, policy)
+        waiting = deque(enumerate(sentences))
+        running: dict[int, Sentence] = {}
+        steps: dict[int, list[Step]] = {}
+        for n in range(len(sentences)):
+            while n in running or n not in steps:
+                while waiting and len(running) < batch:
+                    number, line = waiting.popleft()
+                    steps[number] = []
+                    if words := self.words(line, where=f"line {number + 1}"):
+                        running[number] = Sentence(self, engine, policy, words)
+                engine.round()
+                for number in [number for number, sentence in running.items() if sentence.stream.done]:
+                    steps[number] = running.pop(number).take()
+            yield Translation.of(steps.pop(n))
+
+    def words(self, line: str, where: str = "the text") -> list[Word]:
+        """The words of one line, its sentence boundaries ignored."""
+        segmenter = Segmenter(self.source)
+        words = [event for event in segmenter.feed(line) + segmenter.finish() if isinstance(event, Word)]
+        if (tokens := sum(len(word.ids) for word in words)) >= LONGEST:
+            raise DataError(f"{where} has {tokens} tokens, but a sentence may have at most {LONGEST - 1}; split it into sentences")
+        return words
+
+    def _policy(self, policy: str | Policy | None) -> Policy:
+        if policy is None:
+            return self.policy
+        return parse(policy) if isinstance(policy, str) else policy
+
+
+class Sentence:
+    """One sentence on the engine, and how its steps read as text."""
+
+    def __init__(self, translator: Translator, engine: Engine, policy: Policy, words: Iterable[Word] | None = None) -> None:
+        self.stream: Stream = engine.open(policy)
+        self._engine = engine
+        self._words: list[str] = []
+        self._joiner = Joiner(translator.target)
+        self._named = 0
+        if words is not None:
+            for word in words:
+                self.hear(word)
+            self.close()
+
+    def hear(self, word: Word) -> None:
+        self._words.append(word.text)
+        self._engine.hear(self.stream, word.ids)
+
+    def close(self) -> None:
+        self._engine.close(self.stream)
+
+    def take(self) -> list[Step]:
+        """The new steps, with the text that each of them adds."""
+        return [self._dress(step) for step in self.stream.take()]
+
+    def _dress(self, step: Step) -> Step:
+        if step.action is Action.WRITE:
+            return step.with_text(self._joiner.finish() if step.token == EOS else self._joiner.push(step.token))
+        if step.heard > self._named:
+            self._named = step.heard
+            return step.with_text(self._words[step.heard - 1])
+        return step
+
+
+class Session:
+    """An endless text from one speaker, sentence after sentence."""
+
+    def __init__(self, translator: Translator, policy: Policy, engine: Engine) -> None:
+        check(engine.backend, policy)
+        self.policy = policy  # may be changed at any time; the next sentence uses it
+        self._translator = translator
+        self._engine = engine
+        self._segmenter = Segmenter(translator.source)
+        self._events: deque[Word | Boundary] = deque()
+        self._sentence: Sentence | None = None
+        self._count = 0
+        self._separate = False  # whether text of an earlier sentence stands before the next
+
+    def feed(self, text: str) -> list[Step]:
+        """Hear more text, cut anywhere; the steps that follow from it."""
+        self.push(text)
+        return self._drive()
+
+    def finish(self) -> list[Step]:
+        """The text is complete; translates what is left. The session can then be used again."""
+        self.close()
+        steps = self._drive()
+        self._separate = False
+        return steps
+
+    def push(self, text: str) -> None:
+        """Like `feed`, for callers that drive the engine themselves and `collect` later."""
+        self._events += self._segmenter.feed(text)
+        self._hand_over()
+
+    def close(self) -> None:
+        self._events += self._segmenter.finish()
+        self._hand_over()
+
+    def collect(self) -> list[Step]:
+        """Steps since the last call. A sentence that ended makes room for the next, so drive the engine until none come."""
+        steps: list[Step] = []
+        if self._sentence is not None:
+            steps = [step.with_sentence(self._count) for step in self._sentence.take()]
+            if self._sentence.stream.done:
+                self._sentence = None
+                self._count += 1
+        steps = self._spaced(steps)
+        self._hand_over()
+        return steps
+
+    def abandon(self) -> None:
+        """Drop everything in flight, as when a speaker hangs up."""
+        self._events.clear()
+        if self._sentence is not None:
+            self._engine.abandon(self._sentence.stream)
+            self._sentence = None
+
+    def _drive(self) -> list[Step]:
+        steps: list[Step] = []
+        while True:
+            self._engine.run()
+            new = self.collect()
+            if not new:
+                return steps
+            steps += new
+
+    def _hand_over(self) -> None:
+        """Give the open sentence its words; the next sentence waits until this one is written."""
+        while self._events and not (self._sentence and self._sentence.stream.closed):
+            event = self._events.popleft()
+            if self._sentence is None:
+                self._sentence = Sentence(self._translator, self._engine, self.policy)
+            if isinstance(event, Word):
+                self._sentence.hear(event)
+            else:
+                self._sentence.close()
+
+    def _spaced(self, steps: list[Step]) -> list[Step]:
+        """Put a space between sentences, with the first text of the later one."""
+        for n, step in enumerate(steps):
+            if step.action is Action.WRITE and step.text:
+                if self._separate and step.sentence != self._spoken:
+                    steps[n] = step.with_text(" " + step.text)
+                self._separate, self._spoken = True, step.sentence
+        return steps
+
+    _spoken = -1  # the sentence that wrote last
+
+
+def _load(folder: folders.Folder, backend: str | None, device: str | None, threads: int) -> Backend:
+    if backend not in (None, "onnx", "torch"):
+        raise ModelError(f"no backend named '{backend}'; there are onnx and torch")
+    if backend != "torch" and device is None and folder.has("decoder.onnx"):
+        from bethink.backend.onnx import OnnxBackend
+
+        return OnnxBackend.load(folder.path, threads=threads)
+    if backend == "onnx" or not folder.has(folders.WEIGHTS):
+        raise ModelError(f"the model in {folder.path} has no {'ONNX graphs' if backend == 'onnx' else 'weights for torch'}")
+    try:
+        from bethink.backend.torch import TorchBackend
+    except ModuleNotFoundError as error:
+        raise MissingExtra("translating with a model that has no ONNX graphs", "train") from error
+    return TorchBackend.load(folder.path, device=device)

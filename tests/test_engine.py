@@ -1,0 +1,145 @@
+"""The engine's shortcuts are exact: reuse, speculation and batching change how often the model is asked, never what comes out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bethink.engine import Engine
+from bethink.errors import ModelError
+from bethink.policy import Action, Policy, parse
+from bethink.stream import Stream
+from bethink.text import EOS
+from bethink.trace import Step
+from tests import naive
+from tests.fake import FakeBackend
+
+SPECS = [
+    "offline",
+    "wait-k:1",
+    "wait-k:3",
+    "wait-k:2,1.5",
+    "adaptive:0.9,0.2,5",
+    "pe:k=1,rho=0.7,r=2",
+    "pe:k=3,rho=0.9,r=2",
+    "pe:k=2,rho=0.5,r=0",
+    "pe:k=2,rho=0.95,r=5",
+    "pe-flip:k=3,tau=0.3",
+    "pe-flip:k=1,tau=0.0",
+]
+words = st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=3), min_size=1, max_size=9)
+
+
+def alone(backend: FakeBackend, policy: Policy, source: list[list[int]], *, speculate: bool = True) -> list[Step]:
+    engine = Engine(backend, speculate=speculate)
+    stream = engine.open(policy)
+    for word in source:
+        engine.hear(stream, word)
+    engine.close(stream)
+    engine.run()
+    assert stream.done
+    return stream.take()
+
+
+def outcome(steps: list[Step]) -> tuple[list[int], list[int]]:
+    writes = [step for step in steps if step.action is Action.WRITE]
+    return [step.token for step in writes], [step.read for step in writes]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(SPECS), words, st.integers(0, 10**6))
+def test_streaming_is_naive_recomputation(spec: str, source: list[list[int]], seed: int) -> None:
+    backend, policy = FakeBackend(seed), parse(spec)
+    ids = [token for word in source for token in word] + [EOS]
+    expected = naive.translate(policy, ids, lambda x, y, g: backend.row(x[: g[-1]], list(zip(y, g, strict=True))))
+    assert outcome(alone(backend, policy, source)) == expected
+    assert outcome(alone(backend, policy, source, speculate=False)) == expected
+    assert not backend.sources, "every slot was given back"
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(SPECS), words), min_size=1, max_size=12), st.integers(0, 10**6), st.integers(1, 5))
+def test_interleaved_is_alone(jobs: list[tuple[str, list[list[int]]]], seed: int, batch: int) -> None:
+    """Streams of all policies, hearing words at random moments, each get the very steps they get alone."""
+    backend, chance = FakeBackend(seed), random.Random(seed)
+    expected = [alone(backend, parse(spec), source) for spec, source in jobs]
+    engine = Engine(backend, batch=batch)
+    streams = [engine.open(parse(spec)) for spec, _ in jobs]
+    pending = {stream: [*source] for stream, (_, source) in zip(streams, jobs, strict=True)}
+    while pending:
+        stream = chance.choice(list(pending))
+        if pending[stream]:
+            engine.hear(stream, pending[stream].pop(0))
+        else:
+            engine.close(stream)
+            del pending[stream]
+        for _ in range(chance.randrange(3)):
+            engine.round()
+    engine.run()
+    assert [stream.take() for stream in streams] == expected
+
+
+def test_writes_cost_one_round_and_reads_at_most_two() -> None:
+    """A WRITE reuses the row that judged it; a READ costs one call, and one more if the candidate changed."""
+    for seed in range(20):
+        backend = FakeBackend(seed, ending=0.0)
+        engine = Engine(backend)
+        stream = engine.open(parse("pe:k=2,rho=0.8,r=2"))
+        for word in [[5], [6], [7], [8], [9]]:
+            engine.hear(stream, word)
+        engine.close(stream)
+        engine.run()
+        steps = stream.take()
+        writes = sum(step.action is Action.WRITE for step in steps)
+        reads = sum(step.action is Action.READ and step.read > 2 for step in steps)
+        assert stream.rounds <= writes + 2 * reads + 1
+
+
+def test_a_waiting_stream_costs_nothing() -> None:
+    backend = FakeBackend(3, ending=0.0)
+    engine = Engine(backend)
+    waiting = engine.open(parse("wait-k:3"))
+    engine.hear(waiting, [4])
+    engine.run()
+    calls = len(backend.calls)
+    assert not engine.round()
+    assert len(backend.calls) == calls
+    assert [step.action for step in waiting.take()] == [Action.READ]
+
+
+def test_a_premature_end_reads_on() -> None:
+    backend = FakeBackend(1, ending=1.0)
+    for spec in SPECS:
+        steps = alone(backend, parse(spec), [[4], [5], [6, 7]])
+        assert outcome(steps) == ([EOS], [5]), spec
+
+
+def test_endless_models_are_bounded() -> None:
+    steps = alone(FakeBackend(1, ending=0.0), parse("wait-k:3"), [[4], [5]])
+    assert outcome(steps)[0][-1] == EOS
+    assert len(outcome(steps)[0]) == 2 * 3 + 51
+
+
+def test_an_abandoned_stream_gives_its_slot_back() -> None:
+    backend = FakeBackend()
+    engine = Engine(backend)
+    stream: Stream = engine.open(parse("wait-k:1"))
+    engine.hear(stream, [4])
+    engine.round()
+    engine.abandon(stream)
+    engine.run()
+    assert not backend.sources
+
+
+def test_models_that_cannot_serve_a_policy_say_so() -> None:
+    backend = FakeBackend()
+    backend.capsules = False
+    with pytest.raises(ModelError, match="no capsules"):
+        Engine(backend).open(parse("pe"))
+    backend.causal = False
+    with pytest.raises(ModelError, match="bidirectional"):
+        Engine(backend).open(parse("wait-k:3"))
+    assert Engine(backend).open(parse("offline"))

@@ -1,0 +1,106 @@
+"""The losses are what METHOD and paper say, computed here the long way round."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bethink.model.constraints import Constraints
+from bethink.text import EOS, PAD
+from bethink.train import losses
+from bethink.train.losses import LossConfig, Objective, bag_loss, shift
+from tests.models import BUILDS, random_model
+
+SOURCE = torch.tensor([[5, 6, 7, 5, 8, EOS], [9, 4, EOS, PAD, PAD, PAD]])
+TARGET = torch.tensor([[10, 11, 10, 12, EOS], [13, 14, EOS, PAD, PAD]])
+PATH = torch.tensor([[1, 2, 4, 6, 6], [1, 3, 3, 3, 3]])
+
+
+def objective(**weights: float) -> Objective:
+    torch.manual_seed(0)
+    return Objective(random_model(BUILDS["post"]), LossConfig(**weights))
+
+
+def test_likelihood_is_smoothed_cross_entropy() -> None:
+    learner = objective(segment=0.0, token=0.0)
+    parts = learner(SOURCE, TARGET, PATH)
+    logits = learner.model.logits(learner.model(SOURCE, shift(TARGET), PATH).output)
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), TARGET.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1)
+    torch.testing.assert_close(parts["loss"], expected)
+    assert parts["tokens"] == 8
+
+
+def slow_bag(logits: torch.Tensor, bag: list[int], size: int) -> torch.Tensor:
+    logits = logits.clone()
+    logits[PAD] = -torch.inf
+    scores = logits.log_softmax(dim=0)
+    total = torch.zeros(())
+    for word in range(size):
+        if word == PAD:
+            continue
+        share = 0.9 * bag.count(word) / len(bag) if word in bag else 0.1 / (size - 2)
+        total = total - share * scores[word]
+    return total
+
+
+def test_bag_loss_is_the_smoothed_bag() -> None:
+    torch.manual_seed(1)
+    features, table = torch.randn(2, 5, 6), torch.randn(20, 6)
+    sizes = torch.arange(5).expand(2, 5)
+    valid = (TARGET != PAD) & (sizes > 0)
+    expected = torch.zeros(())
+    for b, length in enumerate([5, 3]):
+        steps = [slow_bag(table @ features[b, t], TARGET[b, :t].tolist(), 20) for t in range(1, length)]
+        expected = expected + torch.stack(steps).mean()
+    torch.testing.assert_close(bag_loss(features, table, TARGET, sizes, valid), expected)
+
+
+def test_segment_loss_by_hand() -> None:
+    learner = objective()
+    forward = learner.model(SOURCE, shift(TARGET), PATH)
+    heads: Constraints = learner.constraints
+    total = torch.zeros(())
+    for b, (length, words) in enumerate([(5, 6), (3, 3)]):
+        h, z = forward.states[b], forward.memory[b]
+        steps = []
+        for t in range(length):
+            past = h[:t].mean(dim=0) if t else torch.zeros(16)
+            future = h[t:length].mean(dim=0)
+            unread = z[PATH[b, t] : words].mean(dim=0) if PATH[b, t] < words else torch.zeros(16)
+            left = forward.routing.translated[b, t] - heads.past(past)
+            right = forward.routing.untranslated[b, t] + heads.unread(unread) - heads.future(future)
+            steps.append(left.square().sum() + right.square().sum())
+        total = total + torch.stack(steps).mean()
+    torch.testing.assert_close(losses.segment_loss(heads, forward, SOURCE, TARGET, PATH), total)
+
+
+def test_segment_targets_are_detached() -> None:
+    learner = objective()
+    forward = learner.model(SOURCE, shift(TARGET), PATH)
+    frozen = losses.Forward(forward.output, forward.states, forward.memory, type(forward.routing)(*(x.detach() for x in vars(forward.routing).values())))
+    losses.segment_loss(learner.constraints, frozen, SOURCE, TARGET, PATH).backward()
+    assert all(parameter.grad is None for parameter in learner.model.parameters())
+
+
+def test_parts_add_up_over_any_split() -> None:
+    learner = objective()
+    whole = learner(SOURCE, TARGET, PATH)
+    parts = [learner(SOURCE[b : b + 1], TARGET[b : b + 1], PATH[b : b + 1]) for b in range(2)]
+    for name, value in whole.items():
+        torch.testing.assert_close(sum(part[name] for part in parts), value)
+
+
+def test_slices_have_the_same_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    gradients = []
+    for chunk in (1 << 28, 1):
+        monkeypatch.setattr(losses, "CHUNK", chunk)
+        learner = objective()
+        learner(SOURCE, TARGET, PATH)["loss"].backward()
+        gradients.append(torch.cat([parameter.grad.flatten() for parameter in learner.parameters()]))
+    torch.testing.assert_close(*gradients)
+
+
+def test_a_target_of_one_token_is_no_division_by_zero() -> None:
+    learner = objective()
+    parts = learner(SOURCE[:1], torch.tensor([[EOS]]), torch.tensor([[6]]))
+    assert all(torch.isfinite(value).all() for value in parts.values())
