@@ -164,7 +164,7 @@ class Stream:
     def _write(self, decision: Decision) -> None:
         cut = self._babbling()
         token = EOS if cut else self.candidate
-        looked = len(self._rows) > 1 and not cut
+        seen = [] if cut else self._rows
         self._target.append(token)
         self._explained.update(decision.evidence)
         self._steps.append(
@@ -175,10 +175,10 @@ class Stream:
                 self._heard,
                 self.written,
                 self._deferred,
-                None if cut else self.confidence,
+                self.confidence if seen else None,
                 decision.evidence,
-                tuple(map(float, self.degrees)) if looked else (),
-                tuple(map(float, self.gain)) if looked else (),
+                tuple(self.degrees.tolist()) if seen else (),
+                tuple(self.gain.tolist()) if len(seen) > 1 else (),
             )
         )
         self._rows = self._rows[1:]

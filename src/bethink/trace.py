@@ -15,8 +15,8 @@ from bethink.policy import Action
 class Step:
     """One action of a stream, with everything that explains it.
 
-    A WRITE carries what was known when the word was weighed: `degrees` and `gain` run over the source tokens read and are
-    empty where the policy did not look ahead. `text` is what the step adds to what people see: for a READ the source word
+    A WRITE carries what was known when the word was weighed: `degrees` and `gain` run over the source tokens read; `gain` is
+    empty where nothing looked ahead, both are for a model without capsules. `text` is what the step adds to what people see: for a READ the source word
     whose first token was read, for a WRITE the target text that became final (whole words only, so often nothing).
     """
 

@@ -97,11 +97,19 @@ class Translator:
 class Sentence:
     """One sentence on the engine, and how its steps read as text."""
 
-    def __init__(self, translator: Translator, engine: Engine, policy: Policy, words: Iterable[Word] | None = None) -> None:
+    def __init__(
+        self,
+        translator: Translator,
+        engine: Engine,
+        policy: Policy,
+        words: Iterable[Word] | None = None,
+        *,
+        tidy: bool = False,
+    ) -> None:
         self.stream: Stream = engine.open(policy)
         self._engine = engine
         self._words: list[str] = []
-        self._joiner = Joiner(translator.target)
+        self._joiner = Joiner(translator.target, tidy=tidy)
         self._named = 0
         if words is not None:
             for word in words:
@@ -196,7 +204,7 @@ class Session:
         while self._events and not (self._sentence and self._sentence.stream.closed):
             event = self._events.popleft()
             if self._sentence is None:
-                self._sentence = Sentence(self._translator, self._engine, self.policy)
+                self._sentence = Sentence(self._translator, self._engine, self.policy, tidy=True)
             if isinstance(event, Word):
                 self._sentence.hear(event)
             else:

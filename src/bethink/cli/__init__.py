@@ -1,0 +1,123 @@
+"""The command line: which verbs there are, and how everything that can go wrong ends in one sentence and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from bethink import __version__
+from bethink.cli import bench, completion, evaluate, explain, train, translate
+from bethink.cli.common import EXAMPLES, Help
+from bethink.errors import BethinkError, UsageError, unknown
+
+FAMILIES = (translate, explain, evaluate, train, bench, completion)
+INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for the signals SIGINT and SIGPIPE
+
+
+class Parser(argparse.ArgumentParser):
+    """Argparse, with its errors told like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see: {self.prog} --help")
+
+
+def parser() -> argparse.ArgumentParser:
+    top = Parser(
+        prog="bethink",
+        description="Simultaneous translation that thinks before it speaks: text comes in word by word, the translation goes out "
+        "word by word, and a policy decides before every word whether to read on or to write.",
+        epilog=EXAMPLES.format(
+            "  echo 'Guten Morgen !' | bethink translate\n"
+            "  bethink translate --watch --rate 150 speech.txt\n"
+            "  bethink COMMAND --help"
+        ),
+        formatter_class=Help,
+    )
+    top.add_argument("--version", action="version", version=f"bethink {__version__}")
+    verbs = top.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    for family in FAMILIES:
+        family.add(verbs)
+    return top
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    _speak_utf8()
+    try:
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+    except (BethinkError, OSError, KeyboardInterrupt) as error:
+        if os.environ.get("BETHINK_TRACEBACK") == "1":
+            raise
+        return _fail(error)
+    return code
+
+
+def _run(argv: Sequence[str]) -> int:
+    top = parser()
+    if not argv:
+        top.print_help(sys.stderr)
+        return 2
+    _require_verb(argv[0], top)
+    try:
+        args, rest = top.parse_known_args(argv)
+    except SystemExit as done:  # --help and --version have spoken
+        return int(done.code or 0)
+    _take_settings(args, rest, argv[0])
+    code: int = args.run(args)
+    return code
+
+
+def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> None:
+    """Argparse takes `key=value` only beside the recipe; people write it after the flags, too."""
+    wrong = [word for word in rest if word.startswith("-") or not hasattr(args, "settings")]
+    if wrong:
+        raise UsageError(f"unrecognized arguments: {' '.join(wrong)}; see: bethink {name} --help")
+    if rest:
+        args.settings = [*args.settings, *rest]
+
+
+def _require_verb(name: str, top: argparse.ArgumentParser) -> None:
+    """Argparse would list the verbs without a guess at the one that was meant."""
+    verbs = completion.verbs(top)
+    if not name.startswith("-") and name not in verbs:
+        raise unknown("command", name, verbs)
+
+
+def _fail(error: BaseException) -> int:
+    if isinstance(error, KeyboardInterrupt):
+        return INTERRUPTED
+    if isinstance(error, OSError):
+        _abandon_stdout()
+        if isinstance(error, BrokenPipeError):
+            return PIPE_CLOSED
+    print(f"bethink: {_sentence(error)}", file=sys.stderr)
+    return error.exit_code if isinstance(error, BethinkError) else 1
+
+
+def _sentence(error: BaseException) -> str:
+    if not isinstance(error, OSError):
+        return " ".join(str(error).split())
+    what = (error.strerror or str(error)).lower()
+    return f"{error.filename}: {what}" if error.filename is not None else f"cannot go on: {what}"
+
+
+def _abandon_stdout() -> None:
+    """What could not be written must not be tried again, and complained about, when Python ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _speak_utf8() -> None:
+    """Texts are UTF-8 whatever the terminal's locale says."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(encoding="utf-8")

@@ -1,0 +1,151 @@
+"""What the verbs share: how they introduce themselves, and how they find and open a model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from bethink.errors import ModelError
+from bethink.policy import parse
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from bethink.translator import Translator
+
+Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+EXAMPLES = "examples:\n{}"
+PREFERRED = ("de-en", "toy")  # the models looked for when none is named
+POLICIES = "offline, wait-k:k=3, adaptive:rho_1=0.6,rho_k=0.0,k_max=10, pe:k=3,rho=0.24,r=2 or pe-flip:k=3,tau=0.12"
+
+
+def verb(
+    verbs: Verbs,
+    name: str,
+    summary: str,
+    about: str,
+    examples: tuple[str, ...],
+    run: Callable[[argparse.Namespace], int],
+) -> argparse.ArgumentParser:
+    """A new command: one line for the list, a paragraph and examples for its own help."""
+    made = verbs.add_parser(
+        name,
+        help=summary,
+        description=about,
+        epilog=EXAMPLES.format("\n".join(f"  bethink {name} {example}".rstrip() for example in examples)),
+        formatter_class=Help,
+    )
+    made.set_defaults(run=run)
+    return made
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Fills the paragraph to the width of the terminal, but leaves the examples as they are."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):  # argparse forgets that commands are indented once more
+            self._action_max_length += 2
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if text.startswith("examples:"):
+            return super()._fill_text(text, width, indent)
+        return argparse.HelpFormatter._fill_text(self, text, width, indent)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model",
+        metavar="NAME|DIR",
+        help="a model folder, or the name of one in ./models, $BETHINK_MODELS, the user's cache or the package (default: de-en, else toy)",
+    )
+    parser.add_argument(
+        "--threads", type=count, default=0, metavar="N", help="processor threads to use (default: all cores)"
+    )
+    parser.add_argument(
+        "--backend", choices=("onnx", "torch"), help="what computes (default: onnx if the model has its graphs)"
+    )
+    parser.add_argument(
+        "--device", metavar="NAME", help="where torch computes, as in cuda:0 (default: a GPU if there is one)"
+    )
+
+
+def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """One policy, by default the model's own; or several of them, any number of times."""
+    advice = f"when to speak: {POLICIES} (default: what the model recommends)"
+    if several:
+        parser.add_argument("--policy", type=parse, nargs="+", action="extend", metavar="SPEC", default=[], help=advice)
+    else:
+        parser.add_argument("--policy", type=parse, metavar="SPEC", help=advice)
+
+
+def open_translator(args: argparse.Namespace) -> Translator:
+    from bethink.translator import Translator
+
+    return Translator(choose_model(args.model), backend=args.backend, device=args.device, threads=args.threads)
+
+
+def choose_model(name: str | None) -> str:
+    """The name given, or the first of the preferred models that is here."""
+    if name is not None:
+        return name
+    from bethink import folder
+
+    first, *others = PREFERRED
+    try:
+        folder.find(first)
+    except ModelError as error:
+        for other in others:
+            if _is_found(other):
+                print(f"bethink: no model '{first}' is here, using '{other}'", file=sys.stderr)
+                return other
+        raise ModelError(f"{error}; name one with --model NAME or --model DIR") from None
+    return first
+
+
+def _is_found(name: str) -> bool:
+    from bethink import folder
+
+    try:
+        folder.find(name)
+    except ModelError:
+        return False
+    return True
+
+
+def describe(translator: Translator) -> str:
+    """The model's name and, where its makers said so, what it is."""
+    about = translator.about.get("description") or translator.about.get("recipe") or ""
+    return f"{translator.name} ({about})" if about else translator.name
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where tables go; a file or pipe gets the width they need instead of a guess at a terminal's."""
+    from rich.console import Console
+
+    made = Console(stderr=stderr, highlight=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1, for argparse."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' must be a whole number of at least 1")
+    return value
+
+
+def above_zero(text: str) -> float:
+    """A number above 0, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"'{text}' must be a number above 0")
+    return value

@@ -1,0 +1,192 @@
+"""`bethink evaluate` and `bethink plot`: policies over a test set, scored; scores as curves."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bethink.cli.common import Verbs, above_zero, add_model, add_policy, console, count, open_translator, verb
+from bethink.errors import ModelError, UsageError
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from bethink.evaluate import Result
+    from bethink.evaluate.run import Progress as Report
+    from bethink.policy import Policy
+    from bethink.translator import Translator
+
+
+def add(verbs: Verbs) -> None:
+    _add_evaluate(verbs)
+    _add_plot(verbs)
+
+
+def _add_evaluate(verbs: Verbs) -> None:
+    made = verb(
+        verbs,
+        "evaluate",
+        "score policies over a test set: quality and latency",
+        "Translates a test set with every policy given, through the same engine that translates live, and writes results.json and, "
+        "for each policy, an instances.log that SimulEval and OmniSTEval read. Every latency has a named profile and every BLEU its "
+        "signature. Scores follow from the log alone: --rescore computes them again without a model.",
+        (
+            "--source test.de --reference test.en --policy wait-k:3 wait-k:5 pe:k=3 --out results",
+            "--source test.de --reference test.en --clock --wpm 150 --out results",
+            "--rescore results/*/instances.log",
+        ),
+        run,
+    )
+    made.add_argument("--source", metavar="FILE", help="source sentences, one per line")
+    made.add_argument("--reference", metavar="FILE", help="their translations, line by line")
+    made.add_argument("--out", metavar="DIR", help="where results.json and the logs go")
+    add_policy(made, several=True)
+    made.add_argument(
+        "--batch", type=count, default=64, metavar="N", help="sentences translated together (default: 64)"
+    )
+    made.add_argument(
+        "--clock", action="store_true", help="one sentence at a time, timed, for computation-aware latency"
+    )
+    made.add_argument(
+        "--wpm", type=above_zero, default=150.0, metavar="N", help="words per minute of the speaker (default: 150)"
+    )
+    add_model(made)
+    made.add_argument(
+        "--models",
+        nargs="+",
+        metavar="DIR",
+        help="one model per lag, wait-1 first: adaptive-wait-k as first published, with its bank",
+    )
+    made.add_argument("--rescore", nargs="+", metavar="LOG", help="score these logs again; no model and no text needed")
+
+
+def run(args: argparse.Namespace) -> int:
+    from bethink import evaluate
+
+    if args.rescore:
+        results = [_rescored(Path(log)) for log in args.rescore]
+        if args.out:
+            evaluate.write_results(Path(args.out) / "results.json", results)
+    else:
+        results = _evaluated(args)
+    console().print(evaluate.table(results))
+    return 0
+
+
+def _evaluated(args: argparse.Namespace) -> list[Result]:
+    from bethink import evaluate
+
+    for flag in ("source", "reference", "out"):
+        if getattr(args, flag) is None:
+            raise UsageError(
+                f"--{flag} is missing; evaluating needs --source FILE --reference FILE --out DIR, or --rescore LOG"
+            )
+    if args.models and args.model:
+        raise UsageError("--model and --models do not go together; give one of them")
+    sources, references = evaluate.load_pairs(args.source, args.reference)
+    translator = _bank(args) if args.models else open_translator(args)
+    policies = args.policy or [translator.policy]
+    with _progress() as progress:
+        return evaluate.evaluate(
+            translator,
+            sources,
+            references,
+            policies,
+            args.out,
+            batch=args.batch,
+            progress=progress,
+            clock=args.clock,
+            wpm=args.wpm,
+        )
+
+
+def _rescored(log: Path) -> Result:
+    """The folder of a log is named after its policy."""
+    from bethink import evaluate
+
+    return evaluate.Result(
+        model="rescored", policy=log.absolute().parent.name, scores=evaluate.rescore(log), log=str(log)
+    )
+
+
+def _bank(args: argparse.Namespace) -> Translator:
+    from bethink.backend.bank import Bank
+    from bethink.policy import AdaptiveWaitK
+    from bethink.translator import Translator
+
+    options = {"backend": args.backend, "device": args.device, "threads": args.threads}
+    models = [Translator(model, **options) for model in args.models]
+    first = models[0]
+    for model, name in zip(models, args.models, strict=True):
+        for side in ("source", "target"):
+            if not _same(first, model, side):
+                raise ModelError(
+                    f"{name} has another {side} vocabulary than {args.models[0]}; a bank needs models of the same data"
+                )
+    bank, name = Bank([model.backend for model in models]), f"{first.name} and {len(models) - 1} more"
+    return Translator.of(bank, first.source, first.target, name=name, policy=AdaptiveWaitK(k_max=max(len(models), 2)))
+
+
+def _same(first: Translator, other: Translator, side: str) -> bool:
+    mine, yours = getattr(first, side), getattr(other, side)
+    return len(mine) == len(yours) and all(mine.piece(n) == yours.piece(n) for n in range(len(mine)))
+
+
+@contextmanager
+def _progress() -> Iterator[Report]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    out = console(stderr=True)
+    with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
+        tasks: dict[str, TaskID] = {}
+
+        def progress(policy: Policy, done: int, total: int) -> None:
+            if str(policy) not in tasks:
+                tasks[str(policy)] = bar.add_task(str(policy), total=total)
+            bar.update(tasks[str(policy)], completed=done)
+
+        yield progress
+
+
+def _add_plot(verbs: Verbs) -> None:
+    made = verb(
+        verbs,
+        "plot",
+        "draw quality against latency",
+        "Draws the results of one or more evaluations as quality-latency curves: a line per model and kind of policy, offline as a "
+        "dashed level. The file name's ending says the format.",
+        (
+            "results --out curve.svg",
+            "results/ours results/baseline --out curve.pdf",
+            "results --latency LAAL --profile simuleval --out laal.svg",
+        ),
+        run_plot,
+    )
+    made.add_argument("results", nargs="+", metavar="RESULTS", help="a results.json or the folder that holds one")
+    made.add_argument("--out", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
+    made.add_argument("--latency", default="AL", metavar="MEASURE", help="AL, LAAL, AP, DAL or CW (default: AL)")
+    made.add_argument(
+        "--profile",
+        default="paper",
+        choices=("paper", "simuleval", "clock"),
+        help="how latency is counted (default: paper)",
+    )
+    made.add_argument("--quality", default="BLEU", choices=("BLEU", "chrF"), help="default: BLEU")
+    made.add_argument(
+        "--quality-profile",
+        choices=("paper", "standard"),
+        help="how quality is counted (default: paper beside paper, else standard)",
+    )
+
+
+def run_plot(args: argparse.Namespace) -> int:
+    from bethink.evaluate import load_results, plots
+
+    results = [result for path in args.results for result in load_results(path)]
+    plots.curves(results, args.out, args.latency, args.profile, args.quality, args.quality_profile)
+    print(args.out)
+    return 0

@@ -1,0 +1,149 @@
+"""`bethink translate --watch`: for people, the source arriving beside the translation growing, and why each word came when it came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from bethink.cli.common import describe
+from bethink.cli.words import END, Told, Written
+from bethink.evaluate import latency
+from bethink.policy import Action
+from bethink.text import EOS
+from bethink.trace import Step, Translation, shown
+
+if TYPE_CHECKING:
+    from bethink.cli.translate import Speaker
+
+READ, WRITE, FAINT = "bold blue", "bold green", "dim"
+COLUMN = 24  # cells for what was heard, and for what was written
+
+
+@contextmanager
+def watching(speaker: Speaker) -> Iterator[Watch]:
+    """On a terminal, lines that scroll by above the sentence in flight; elsewhere the lines alone. A summary ends both."""
+    console = Console(highlight=False)
+    watch = Watch(speaker, console)
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            watch.live = live
+            yield watch
+    else:
+        yield watch
+    console.print(summary(speaker, watch.finished))
+
+
+class Watch:
+    """A line for every decision; below them, on a terminal, the sentence as it stands."""
+
+    def __init__(self, speaker: Speaker, console: Console) -> None:
+        self.finished: list[Translation] = []
+        self.live: Live | None = None
+        self._speaker, self._console = speaker, console
+        self._target = speaker.translator.target
+        self._told = Told(self._target)
+        self._steps: list[Step] = []
+
+    def step(self, step: Step) -> None:
+        self._steps.append(step)
+        self._told.push(step)
+        if step.action is Action.READ:
+            self._read(step)
+        elif step.token != EOS:
+            self._print(_write_line(self._target.piece(step.token), self._told.written([step])))
+        if step.action is Action.WRITE and step.token == EOS:
+            self._end_sentence()
+        elif self.live:
+            self.live.update(self._picture(), refresh=True)
+
+    def end_line(self) -> None:
+        """Sentences are told apart already."""
+
+    def _read(self, step: Step) -> None:
+        """The later tokens of a word count only where something was put off: people hear words."""
+        word = (
+            END
+            if step.token == EOS
+            else step.text or (self._speaker.translator.source.piece(step.token) if step.deferred else "")
+        )
+        if word:
+            self._print(_read_line(word, step.deferred))
+
+    def _print(self, line: Text) -> None:
+        self._console.print(line, soft_wrap=True)
+
+    def _end_sentence(self) -> None:
+        translation = Translation.of(self._steps)
+        self.finished.append(translation)
+        if self.live:
+            self.live.update(Text(), refresh=True)
+        self._print(Text.assemble(("heard  ", FAINT), " ".join(translation.source)))
+        self._print(Text.assemble(("wrote  ", FAINT), (translation.text, "bold")))
+        self._print(Text())
+        self._steps = []
+
+    def _picture(self) -> Panel:
+        """What is certain to the reader in plain type, the newest word, which may still grow, in colour."""
+        writes = [step for step in self._steps if step.action is Action.WRITE]
+        evidence = {word for word, _ in self._told.written(writes[-1:]).evidence} if writes else set()
+        heard = Text(" ").join(Text(word, READ if word in evidence else "") for word in self._told.source)
+        final = shown(writes).strip()
+        newest = self._target.decode([step.token for step in writes])[len(final) :]
+        path = Text().join(Text(step.action[0], READ if step.action is Action.READ else WRITE) for step in self._steps)
+        lines = [
+            Text.assemble(("heard  ", FAINT), heard, ("▌", READ)),
+            Text.assemble(("wrote  ", FAINT), final, (newest, WRITE), ("▌", WRITE)),
+            Text.assemble(("path   ", FAINT), path),
+        ]
+        title = f"{self._speaker.translator.name} · {self._speaker.policy}"
+        return Panel(Group(*lines), title=Text(title), title_align="left", border_style=FAINT)
+
+
+def summary(speaker: Speaker, finished: Sequence[Translation]) -> Table | Text:
+    """What it came to: how much, how late, how fast, with what."""
+    if not finished:
+        return Text("there was nothing to translate")
+    source, target = sum(len(t.source) for t in finished), sum(len(t.delays) for t in finished)
+    tokens = sum(len(t.writes) for t in finished)
+    by_word = [latency.average_lagging(t.delays, len(t.source), len(t.delays)) for t in finished if t.delays]
+    by_token = [latency.paper(t.path, t.source_tokens)["AL"] for t in finished]
+    rows = {
+        "model": describe(speaker.translator),
+        "policy": str(speaker.policy),
+        "text": f"{len(finished)} sentences, {source} words heard, {target} words written",
+        "lag (AL)": f"{_mean(by_word):.2f} words, {_mean(by_token):.2f} tokens behind the speaker",
+        "speed": f"{tokens / speaker.computing:,.0f} tokens per second, {speaker.engine.rounds / tokens:.2f} rounds per written token",
+    }
+    table = Table.grid(padding=(0, 2))
+    for name, value in rows.items():
+        table.add_row(Text(name, FAINT), Text(value))
+    return table
+
+
+def _read_line(word: str, deferred: int) -> Text:
+    line = Text.assemble(("READ   ", READ), word)
+    if deferred:
+        line.pad_right(max(1, COLUMN - line.cell_len))
+        line.append("·      put off", FAINT)
+    return line
+
+
+def _write_line(piece: str, written: Written) -> Text:
+    line = Text.assemble(" " * COLUMN, ("WRITE  ", WRITE), (piece, "bold"))
+    line.pad_right(max(1, 2 * COLUMN - line.cell_len))
+    if written.confidence is not None:
+        line.append(f"{written.confidence:4.0%}  ", FAINT)
+    if written.evidence:
+        line.append(f"← {written.because}", "cyan")
+    return line
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

@@ -1,0 +1,95 @@
+"""The steps of a stream told in words: which were heard, which were written, and what spoke for each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bethink.policy import Action
+from bethink.text import EOS, Vocabulary
+from bethink.trace import Step
+
+END = "⏎"  # the end of the source sentence
+
+
+@dataclass(frozen=True)
+class Written:
+    """One target word, or a piece of it, and why it came when it came."""
+
+    text: str
+    heard: int  # source words heard by then
+    evidence: tuple[
+        tuple[str, float], ...
+    ]  # source words that it was seen to translate, and by how much their degree rose
+    confidence: float | None
+    deferred: int  # how often it was weighed and put off
+    weighed: bool  # whether the policy looked for evidence
+    ended: bool  # whether the source had been heard to its end
+
+    @property
+    def because(self) -> str:
+        """The evidence in a line; commas may be words, so none separates."""
+        return " · ".join(f"{word} {gain:+.2f}" for word, gain in self.evidence)
+
+
+class Told:
+    """Follows one stream, sentence after sentence, and knows the word that each source token belongs to."""
+
+    def __init__(self, target: Vocabulary) -> None:
+        self.source: list[str] = []
+        self._target = target
+        self._word_of: list[int] = []  # per source token read; the end of the sentence is one past the last word
+        self._ended = False
+
+    def push(self, step: Step) -> None:
+        if self._ended:
+            self.source, self._word_of = [], []
+        self._ended = step.action is Action.WRITE and step.token == EOS
+        if step.action is Action.READ:
+            if step.text:
+                self.source.append(step.text)
+            self._word_of.append(len(self.source) if step.token == EOS else step.heard - 1)
+
+    def written(self, steps: Sequence[Step]) -> Written:
+        """WRITE steps of the sentence, taken as one."""
+        return Written(
+            text=self._target.decode([step.token for step in steps]).strip(),
+            heard=steps[-1].heard,
+            evidence=self._evidence(steps),
+            confidence=_together([step.confidence for step in steps]),
+            deferred=sum(step.deferred for step in steps),
+            weighed=any(step.degrees for step in steps),
+            ended=self._word_of[steps[0].read - 1] == len(self.source),
+        )
+
+    def _evidence(self, steps: Iterable[Step]) -> tuple[tuple[str, float], ...]:
+        """The strongest sign of each source word, in the order of the sentence."""
+        found: dict[int, float] = {}
+        for step in steps:
+            for position in step.evidence:
+                word, gain = self._word_of[position], step.gain[position]
+                found[word] = max(found.get(word, gain), gain)
+        return tuple((self.source[word] if word < len(self.source) else END, found[word]) for word in sorted(found))
+
+
+def tell(target: Vocabulary, steps: Iterable[Step]) -> list[Written]:
+    """The words that the steps of one sentence wrote."""
+    told = Told(target)
+    words: list[list[Step]] = []
+    for step in steps:
+        told.push(step)
+        if step.action is Action.READ or step.token == EOS:
+            continue
+        if not words or target.starts_word(step.token):
+            words.append([])
+        words[-1].append(step)
+    return [told.written(word) for word in words]
+
+
+def _together(confidences: Iterable[float | None]) -> float | None:
+    product = 1.0
+    for confidence in confidences:
+        if confidence is None:
+            return None
+        product *= confidence
+    return product

@@ -1,0 +1,232 @@
+"""One scored sentence, the log that holds them, and the scores that follow from the log alone.
+
+The log is SimulEval's: one JSON object a line with `index prediction delays elapsed prediction_length reference source
+source_length`, so `simuleval --score-only` and OmniSTEval read it. Keys of ours come after, and a log without them, written
+by SimulEval itself, can be scored here as far as it goes.
+
+SimulEval compares `elapsed` with `source_length` and so wants both in one unit; for text it writes zeros. We write `elapsed` in
+words of the speaker's time (equal to `delays` when no clock ran: computing cost nothing) and the exact milliseconds beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bethink.errors import DataError
+from bethink.evaluate import latency, quality
+from bethink.evaluate.quality import Quality
+from bethink.folder import write_atomically
+from bethink.trace import Translation
+
+
+@dataclass(frozen=True)
+class Instance:
+    """What was said, what was expected, and when each word came."""
+
+    index: int
+    source: str
+    reference: str
+    prediction: str
+    source_length: int  # words
+    delays: tuple[float, ...]  # source words heard when each target word was shown
+    elapsed: tuple[float, ...] = ()  # milliseconds of the speaker's time; empty when no clock ran
+    source_ms: float | None = None  # how long the speaker took; none when no clock ran
+    path: tuple[int, ...] = ()  # source tokens read when each target token was written, end-of-sentence included
+    source_tokens: int = 0
+    deferred: int = 0  # READs that put a weighed word off
+    forced: int = 0  # words written without evidence by a policy that looked for it
+    erased: int = 0  # words taken back
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "index": self.index,
+            "prediction": self.prediction,
+            "delays": list(self.delays),
+            "elapsed": self._elapsed_words(),
+            "prediction_length": len(self.delays),
+            "reference": self.reference,
+            "source": self.source,
+            "source_length": self.source_length,
+            "elapsed_ms": list(self.elapsed),
+            "source_ms": self.source_ms,
+            "path": list(self.path),
+            "source_tokens": self.source_tokens,
+            "deferred": self.deferred,
+            "forced": self.forced,
+            "erased": self.erased,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Instance:
+        return cls(
+            index=int(record["index"]),
+            source=str(record["source"]),
+            reference=str(record["reference"]),
+            prediction=str(record["prediction"]),
+            source_length=int(record["source_length"]),
+            delays=tuple(record["delays"]),
+            elapsed=tuple(record.get("elapsed_ms", ())),
+            source_ms=record.get("source_ms"),
+            path=tuple(record.get("path", ())),
+            source_tokens=record.get("source_tokens", 0),
+            deferred=record.get("deferred", 0),
+            forced=record.get("forced", 0),
+            erased=record.get("erased", 0),
+        )
+
+    def _elapsed_words(self) -> list[float]:
+        if not self.source_ms:
+            return list(self.delays)
+        return [moment * self.source_length / self.source_ms for moment in self.elapsed]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What a log amounts to: latency[profile][measure], quality[profile][measure], and words taken back per word."""
+
+    sentences: int
+    latency: Mapping[str, Mapping[str, float]]
+    quality: Mapping[str, Mapping[str, Quality]]
+    erasure: float
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "sentences": self.sentences,
+            "latency": {profile: dict(measures) for profile, measures in self.latency.items()},
+            "quality": {
+                profile: {name: {"score": q.score, "signature": q.signature} for name, q in measures.items()}
+                for profile, measures in self.quality.items()
+            },
+            "erasure": self.erasure,
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Scores:
+        found = {
+            profile: {name: Quality(**q) for name, q in measures.items()}
+            for profile, measures in record["quality"].items()
+        }
+        return cls(record["sentences"], record["latency"], found, record["erasure"])
+
+
+def instance(
+    index: int,
+    source: str,
+    reference: str,
+    translation: Translation,
+    elapsed: Sequence[float] = (),
+    source_ms: float | None = None,
+) -> Instance:
+    """The record of one translated sentence."""
+    writes = translation.writes
+    open_writes = [step for step in writes if step.degrees and step.read < translation.source_tokens]
+    return Instance(
+        index=index,
+        source=source,
+        reference=reference,
+        prediction=translation.text,
+        source_length=len(translation.source),
+        delays=tuple(translation.delays),
+        elapsed=tuple(elapsed),
+        source_ms=source_ms,
+        path=tuple(translation.path),
+        source_tokens=translation.source_tokens,
+        deferred=sum(step.deferred for step in writes),
+        forced=sum(not step.evidence for step in open_writes),
+        erased=latency.erased(_displays(translation)),
+    )
+
+
+def score(instances: Sequence[Instance]) -> Scores:
+    """All measures of all profiles that the instances allow: `paper` needs paths, `clock` needs a clock."""
+    if not instances:
+        raise DataError("there are no sentences to score; expected at least one")
+    words = sum(len(one.delays) for one in instances)
+    return Scores(
+        sentences=len(instances),
+        latency=_latency(instances),
+        quality=_quality(instances),
+        erasure=sum(one.erased for one in instances) / max(words, 1),
+    )
+
+
+def rescore(log: str | os.PathLike[str]) -> Scores:
+    """The scores of a log, without the model that wrote it."""
+    return score(read_log(log))
+
+
+def read_log(log: str | os.PathLike[str]) -> list[Instance]:
+    found = []
+    for number, line in enumerate(read_lines(log), start=1):
+        try:
+            found.append(Instance.from_dict(json.loads(line)))
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{log}, line {number} is not a scored sentence ({type(error).__name__}: {error}); expected an instances.log "
+                "as 'bethink evaluate' or SimulEval writes it"
+            ) from None
+    return found
+
+
+def write_log(log: Path, instances: Iterable[Instance]) -> None:
+    write(log, "".join(json.dumps(one.to_dict()) + "\n" for one in instances))
+
+
+def read_lines(path: str | os.PathLike[str]) -> list[str]:
+    """The lines of a UTF-8 file, cut at newlines only; empty lines stay, so that line n is sentence n."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 (byte {error.start} is 0x{error.object[error.start]:02x}); convert it with iconv -t UTF-8"
+        ) from None
+    if not text.strip():
+        raise DataError(f"{path} is empty; expected one sentence per line")
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all, in a folder that need not be there yet."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content if isinstance(content, bytes) else content.encode())
+
+
+def _latency(instances: Sequence[Instance]) -> dict[str, dict[str, float]]:
+    sentences = {
+        "paper": [latency.paper(one.path, one.source_tokens) for one in instances if one.path],
+        "simuleval": [
+            latency.simuleval(one.delays, one.source_length, one.reference)
+            for one in instances
+            if one.delays and one.source_length
+        ],
+        "clock": [
+            latency.clock(one.elapsed, one.source_ms, one.reference)
+            for one in instances
+            if one.elapsed and one.source_ms
+        ],
+    }
+    return {profile: latency.mean(scored) for profile, scored in sentences.items() if scored}
+
+
+def _quality(instances: Sequence[Instance]) -> dict[str, dict[str, Quality]]:
+    """Nothing where sacrebleu is not installed: latency can be had without it."""
+    if not quality.available():
+        return {}
+    return quality.score([one.prediction for one in instances], [one.reference for one in instances])
+
+
+def _displays(translation: Translation) -> list[str]:
+    """What the reader saw after each WRITE."""
+    shown: list[str] = []
+    text = ""
+    for step in translation.writes:
+        text += step.text
+        shown.append(text)
+    return shown

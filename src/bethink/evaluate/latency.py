@@ -1,0 +1,129 @@
+"""How late a translation is: the latency measures of the field, over plain numbers.
+
+x is the length of the source, d_i how much of it had come in when target unit i was written, y the length of the target.
+The units are the caller's: model tokens, words or milliseconds, the same for d and x. Three named profiles fix them:
+
+- `paper`: model tokens, end-of-sentence counted on both sides, y = hypothesis, d clipped to x.
+- `simuleval`: words without end-of-sentence, y = reference counted by single spaces, exactly as SimulEval 1.1.4 does.
+- `clock`: milliseconds of a simulated speaker plus measured computing time, y as in `simuleval`.
+
+A corpus score is the mean over its sentences. A sentence with an empty prediction has no delays in words and is left out, as
+SimulEval leaves it out; in the `paper` profile its end-of-sentence token still counts, and quality counts every sentence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+UNITS = {"paper": "tokens", "simuleval": "words", "clock": "ms"}
+
+
+def average_lagging(delays: Sequence[float], source: float, target: float) -> float:
+    """AL = 1/τ Σ_{i≤τ} (d_i − (i−1) x/y), τ = the first i with d_i ≥ x, else the number of delays."""
+    d = np.asarray(delays, dtype=np.float64)
+    complete = np.flatnonzero(d >= source)
+    tau = int(complete[0]) + 1 if len(complete) else len(d)
+    return float(np.mean(d[:tau] - np.arange(tau) * (source / target)))
+
+
+def length_adaptive(delays: Sequence[float], source: float, reference: float) -> float:
+    """LAAL: average lagging with y = max(hypothesis, reference), so that writing more is not rewarded."""
+    return average_lagging(delays, source, max(len(delays), reference))
+
+
+def average_proportion(delays: Sequence[float], source: float, target: float) -> float:
+    """AP = Σ d_i / (x y); above 1 where the hypothesis is longer than y."""
+    return float(np.sum(np.asarray(delays, dtype=np.float64)) / (source * target))
+
+
+def differentiable(delays: Sequence[float], source: float) -> float:
+    """DAL = 1/y Σ (d'_i − (i−1) x/y), d'_1 = d_1, d'_i = max(d_i, d'_{i−1} + x/y), y = the number of delays.
+
+    The hypothesis length is part of this measure in SimulEval too, whatever the other measures use.
+    """
+    d = np.asarray(delays, dtype=np.float64)
+    # Subtracting the ideal pace turns the recursion d' into a running maximum.
+    lag = d - np.arange(len(d)) * (source / len(d))
+    return float(np.mean(np.maximum.accumulate(lag)))
+
+
+def consecutive_wait(delays: Sequence[float], source: float) -> float:
+    """CW = x / number of READ→WRITE switches: how much source is read in one go, on average."""
+    switches = int(np.count_nonzero(np.diff(np.asarray(delays, dtype=np.float64), prepend=0.0) > 0))
+    return source / max(switches, 1)
+
+
+def erased(shown: Sequence[str]) -> int:
+    """Words taken back over a sequence of displays, each the whole text that the reader saw at that moment."""
+    total = 0
+    before: list[str] = []
+    for text in shown:
+        now = text.split()
+        common = next(
+            (i for i, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now))
+        )
+        total += len(before) - common
+        before = now
+    return total
+
+
+def normalised_erasure(shown: Sequence[str]) -> float:
+    """NE = words taken back / words in the last display; 0 exactly when output only grows."""
+    final = len(shown[-1].split()) if shown else 0
+    return erased(shown) / max(final, 1)
+
+
+def reference_length(reference: str) -> int:
+    """Words as SimulEval counts them in a reference: pieces between single spaces, so never less than 1."""
+    return len(reference.split(" "))
+
+
+def paper(path: Sequence[int], source_tokens: int) -> dict[str, float]:
+    """One sentence in the `paper` profile; LAAL is not part of it, for it knows no reference in model tokens."""
+    clipped = [min(read, source_tokens) for read in path]
+    return {
+        "AL": average_lagging(clipped, source_tokens, len(clipped)),
+        "AP": average_proportion(clipped, source_tokens, len(clipped)),
+        "DAL": differentiable(clipped, source_tokens),
+        "CW": consecutive_wait(clipped, source_tokens),
+    }
+
+
+def simuleval(delays: Sequence[float], source_words: float, reference: str) -> dict[str, float]:
+    """One sentence in the `simuleval` profile."""
+    length = reference_length(reference)
+    return {
+        "AL": average_lagging(delays, source_words, length),
+        "LAAL": length_adaptive(delays, source_words, length),
+        "AP": average_proportion(delays, source_words, length),
+        "DAL": differentiable(delays, source_words),
+        "CW": consecutive_wait(delays, source_words),
+    }
+
+
+def clock(elapsed: Sequence[float], source_ms: float, reference: str) -> dict[str, float]:
+    """One sentence, computation-aware: `elapsed` says when each word was shown, in milliseconds of the speaker's time."""
+    length = reference_length(reference)
+    return {
+        "AL": average_lagging(elapsed, source_ms, length),
+        "LAAL": length_adaptive(elapsed, source_ms, length),
+        "DAL": differentiable(elapsed, source_ms),
+    }
+
+
+def mean(sentences: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The corpus score: for each measure the arithmetic mean over sentences; nothing where there are none."""
+    names = sentences[0] if sentences else ()
+    return {name: float(np.mean([sentence[name] for sentence in sentences])) for name in names}
+
+
+def schedule(arrivals: Sequence[float], computing: Sequence[float]) -> list[float]:
+    """When each piece of work ends: it starts once its input is there and the work before it is done."""
+    ends: list[float] = []
+    free = 0.0
+    for arrival, duration in zip(arrivals, computing, strict=True):
+        free = max(free, arrival) + duration
+        ends.append(free)
+    return ends

@@ -1,0 +1,245 @@
+"""From sentences to scores: run policies over a test set through the live engine, log every sentence, score the log."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bethink import __version__
+from bethink.errors import DataError, UsageError
+from bethink.evaluate import latency
+from bethink.evaluate.instances import Instance, Scores, instance, read_lines, score, write, write_log
+from bethink.policy import Policy
+from bethink.trace import Step, Translation, shown
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from bethink.translator import Translator
+
+FORMAT = 1
+Heard = tuple[Translation, Sequence[float]]  # a translation and, with a clock, when each of its words was shown
+Progress = Callable[[Policy, int, int], None]  # policy, sentences done, sentences in all
+
+_COLUMNS = (  # heading, where it stands in the scores, decimals
+    ("AL\npaper", "latency", "paper", "AL", 2),
+    ("BLEU\npaper", "quality", "paper", "BLEU", 2),
+    ("AL\nwords", "latency", "simuleval", "AL", 2),
+    ("LAAL\nwords", "latency", "simuleval", "LAAL", 2),
+    ("DAL\nwords", "latency", "simuleval", "DAL", 2),
+    ("AP", "latency", "simuleval", "AP", 3),
+    ("BLEU\nstandard", "quality", "standard", "BLEU", 2),
+    ("chrF\nstandard", "quality", "standard", "chrF", 2),
+    ("AL\nms", "latency", "clock", "AL", 0),
+    ("LAAL\nms", "latency", "clock", "LAAL", 0),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One policy of one model over one test set."""
+
+    model: str
+    policy: str
+    scores: Scores
+    log: str  # the instances.log, beside results.json
+    wpm: float | None = None  # words per minute of the simulated speaker; none when no clock ran
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "model": self.model,
+            "policy": self.policy,
+            "log": self.log,
+            "wpm": self.wpm,
+            "versions": dict(self.versions),
+            **self.scores.to_dict(),
+        }
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Result:
+        scores = Scores.from_dict(record)
+        return cls(record["model"], record["policy"], scores, record["log"], record["wpm"], record["versions"])
+
+
+def evaluate(
+    translator: Translator,
+    sources: Sequence[str],
+    references: Sequence[str],
+    policies: Sequence[Policy],
+    out_dir: str | os.PathLike[str],
+    *,
+    batch: int = 64,
+    progress: Progress | None = None,
+    clock: bool = False,
+    wpm: float = 150.0,
+) -> list[Result]:
+    """Run every policy over the same sentences; write results.json and, for each policy, a folder with its instances.log.
+
+    With `clock`, sentences go one by one and word by word through the engine, computing is timed, and words are shown
+    when a speaker of `wpm` words per minute would see them; otherwise they are batched. An empty source line gets an
+    empty translation.
+    """
+    _require_pairs(sources, references)
+    if wpm <= 0:
+        raise UsageError(f"the speaker's pace is {wpm} words per minute, but must be above 0")
+    folder = Path(out_dir)
+    results: list[Result] = []
+    for policy in {str(policy): policy for policy in policies}.values():
+        pace = 60_000 / wpm if clock else None
+        heard = _timed(translator, sources, policy, pace) if pace else _batched(translator, sources, policy, batch)
+        instances: list[Instance] = []
+        for index, (source, reference, (translation, elapsed)) in enumerate(
+            zip(sources, references, heard, strict=True)
+        ):
+            source_ms = len(translation.source) * pace if pace else None
+            instances.append(instance(index, source, reference, translation, elapsed, source_ms))
+            if progress:
+                progress(policy, index + 1, len(sources))
+        log = _save_log(folder, policy, instances)
+        results.append(Result(translator.name, str(policy), score(instances), log, wpm if clock else None, versions()))
+        write_results(folder / "results.json", results)
+    return results
+
+
+def load_pairs(source: str | os.PathLike[str], reference: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
+    """The lines of a source file and of its reference file."""
+    sources, references = read_lines(source), read_lines(reference)
+    if len(sources) != len(references):
+        raise DataError(
+            f"{source} has {len(sources)} lines but {reference} has {len(references)}; line n of one must translate line n of "
+            "the other"
+        )
+    return sources, references
+
+
+def write_results(path: str | os.PathLike[str], results: Sequence[Result]) -> None:
+    record = {"format": FORMAT, "results": [result.to_dict() for result in results]}
+    write(Path(path), json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def load_results(path: str | os.PathLike[str]) -> list[Result]:
+    """The results in a results.json, or in the folder that holds one."""
+    file = Path(path) / "results.json" if Path(path).is_dir() else Path(path)
+    text = "\n".join(read_lines(file))
+    try:
+        record = json.loads(text)
+        if record["format"] != FORMAT:
+            raise DataError(f"{file} has format {record['format']}; this version reads format {FORMAT}")
+        return [Result.from_dict(result) for result in record["results"]]
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{file} is not a results file ({type(error).__name__}: {error}); expected what 'bethink evaluate' writes"
+        ) from None
+
+
+def versions() -> dict[str, str]:
+    """What the numbers were made with."""
+    found = {"bethink": __version__, "python": platform.python_version()}
+    for package in ("numpy", "onnxruntime", "sacrebleu", "sentencepiece", "torch"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def table(results: Sequence[Result]) -> Table:
+    """For the terminal: one row per result, the measures that any of them has, and below it how BLEU was counted."""
+    from rich.table import Table
+    from rich.text import Text
+
+    records = [result.scores.to_dict() for result in results]
+    columns = [column for column in _COLUMNS if any(_cell(record, column) for record in records)]
+    made = Table(caption=Text(_caption(results)), caption_justify="left")
+    made.add_column("model")
+    made.add_column("policy")
+    for heading, *_ in columns:
+        made.add_column(heading, justify="right")
+    for result, record in zip(results, records, strict=True):
+        made.add_row(Text(result.model), result.policy, *(_cell(record, column) or "–" for column in columns))
+    return made
+
+
+def _cell(record: Mapping[str, Any], column: tuple[str, str, str, str, int]) -> str:
+    _, kind, profile, measure, decimals = column
+    value = record[kind].get(profile, {}).get(measure)
+    if value is None:
+        return ""
+    return f"{value['score'] if kind == 'quality' else value:.{decimals}f}"
+
+
+def _caption(results: Sequence[Result]) -> str:
+    lines = {
+        f"{name} {profile}: {found.signature}"
+        for result in results
+        for profile, measures in result.scores.quality.items()
+        for name, found in measures.items()
+    }
+    sizes = sorted({result.scores.sentences for result in results})
+    missing = ["BLEU needs the 'train' extra: pip install 'bethink[train]'"] if not lines else []
+    return "\n".join([f"{', '.join(map(str, sizes))} sentences", *sorted(lines), *missing])
+
+
+def _save_log(folder: Path, policy: Policy, instances: Sequence[Instance]) -> str:
+    """Write the log of one policy into a folder of its own; where it lies, as results.json names it."""
+    place = re.sub(r"[^\w=.+-]+", "_", str(policy))
+    write_log(folder / place / "instances.log", instances)
+    # `simuleval --score-only --output FOLDER` asks this file what kind of data it scores.
+    write(folder / place / "config.yaml", "source_type: text\ntarget_type: text\n")
+    return f"{place}/instances.log"
+
+
+def _batched(translator: Translator, sources: Sequence[str], policy: Policy, batch: int) -> Iterator[Heard]:
+    for translation in translator.translate_many(sources, policy, batch=batch):
+        yield translation, ()
+
+
+def _timed(translator: Translator, sources: Sequence[str], policy: Policy, pace: float) -> Iterator[Heard]:
+    """The first sentence is said twice: the first use of a model pays for memory that later uses find."""
+    _listen(translator, sources[0], policy, pace)
+    for number, source in enumerate(sources, start=1):
+        yield _listen(translator, source, policy, pace, where=f"line {number}")
+
+
+def _listen(translator: Translator, line: str, policy: Policy, pace: float, where: str = "line 1") -> Heard:
+    """Say a line word by word, `pace` milliseconds each, and note when each target word is shown.
+
+    The end of the sentence is heard with its last word. Steps that one word sets off become visible together, when the
+    work on that word is done. As in a batch, a line is one sentence.
+    """
+    from bethink.engine import Engine
+    from bethink.translator import Sentence
+
+    words = translator.words(line, where)
+    if not words:
+        return Translation.of([]), ()
+    engine = Engine(translator.backend)
+    sentence = Sentence(translator, engine, policy)
+    answers: list[list[Step]] = []
+    computing: list[float] = []
+    for word in (*words, None):
+        start = time.perf_counter()
+        sentence.close() if word is None else sentence.hear(word)
+        engine.run()
+        answers.append(sentence.take())
+        computing.append((time.perf_counter() - start) * 1000)
+    arrivals = [pace * count for count in (*range(1, len(words) + 1), len(words))]
+    ends = latency.schedule(arrivals, computing)
+    elapsed = [end for answer, end in zip(answers, ends, strict=True) for _ in shown(answer).split()]
+    return Translation.of([step for answer in answers for step in answer]), elapsed
+
+
+def _require_pairs(sources: Sequence[str], references: Sequence[str]) -> None:
+    if not sources:
+        raise DataError("there are no sentences to translate; expected at least one")
+    if len(sources) != len(references):
+        raise DataError(f"{len(sources)} source sentences but {len(references)} references; expected as many of each")

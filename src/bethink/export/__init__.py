@@ -1,0 +1,123 @@
+"""From trained weights to a model folder that translates without PyTorch: ONNX graphs, vocabularies, hashes, a card."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bethink import __version__
+from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
+from bethink.engine import check
+from bethink.errors import MissingExtra, ModelError, UsageError, unknown
+from bethink.folder import CONFIG, WEIGHTS, Folder, create, write_atomically
+from bethink.model.config import ModelConfig
+from bethink.policy import parse
+
+CARD = "MODEL_CARD.md"
+PRECISIONS = ("float32",)
+
+
+def export(
+    source: Path,
+    to: Path,
+    *,
+    precision: str = "float32",
+    policy: str | None = None,
+    name: str | None = None,
+    about: dict[str, Any] | None = None,
+    weights: bool = False,
+) -> Path:
+    """Write the model of `source`, a model folder or a training run, to the new folder `to`: all of it or nothing.
+
+    What is left out (policy, name, about) is taken over from the source; `weights` also copies the weights themselves.
+    """
+    if precision not in PRECISIONS:
+        raise unknown("precision", precision, PRECISIONS)
+    if to.exists():
+        raise UsageError(f"{to} already exists; remove it or export to another folder")
+    chosen = parse(policy) if policy else None
+    folder = _open(source)
+    with _new_folder(to) as path:
+        _write_graphs(folder, path)
+        if weights:
+            write_atomically(path / WEIGHTS, (folder.path / WEIGHTS).read_bytes())
+        made = create(
+            path,
+            name=name or folder.name,
+            model=folder.model,
+            vocabularies={"source": folder.source, "target": folder.target},
+            files=[ENCODER, DECODER, *([WEIGHTS] if weights else [])],
+            policy=str(chosen or folder.policy),
+            about={**folder.about, **(about or {}), "precision": precision},
+        )
+        check(OnnxBackend.load(path, threads=1), parse(made.policy))
+        write_atomically(path / CARD, _card(made).encode())
+    return to
+
+
+def _open(source: Path) -> Folder:
+    run = source / "model"
+    folder = Folder.open(run if (run / CONFIG).is_file() and not (source / CONFIG).is_file() else source)
+    if not folder.has(WEIGHTS):
+        raise ModelError(
+            f"the model in {folder.path} has no {WEIGHTS}; export from the training run or the trained model"
+        )
+    return folder
+
+
+def _write_graphs(folder: Folder, path: Path) -> None:
+    try:
+        from bethink.export import network
+        from bethink.model.weights import load_model
+    except ModuleNotFoundError as error:
+        raise MissingExtra("exporting a model", "train") from error
+    model = load_model(folder.path)
+    weights = {key: tensor.numpy() for key, tensor in model.state_dict().items()} | {
+        "positions": model.positions.numpy()
+    }
+    write_atomically(path / ENCODER, network.encoder(folder.model, weights).SerializeToString(deterministic=True))
+    write_atomically(path / DECODER, network.decoder(folder.model, weights).SerializeToString(deterministic=True))
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[Path]:
+    """A folder beside `path` that takes its name once it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        temporary.rename(path)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _card(folder: Folder) -> str:
+    """What there is to know of the model, for people; its makers may rewrite it, so it has no hash."""
+    facts = {
+        "source vocabulary": f"{len(folder.source)} ({folder.source.kind})",
+        "target vocabulary": f"{len(folder.target)} ({folder.target.kind})",
+        "network": _network(folder.model),
+        "policy": f"`{folder.policy}`",
+        **{key: str(value) for key, value in folder.about.items()},
+    }
+    lines = "\n".join(f"- {key}: {value}" for key, value in facts.items())
+    return (
+        f"# {folder.name}\n\nA model for simultaneous translation, exported by bethink {__version__}.\n\n{lines}\n\n"
+        f"The files in this folder are described, with their SHA-256 hashes, in `{CONFIG}`. To use it:\n\n"
+        f"    bethink translate --model path/to/this/folder\n"
+    )
+
+
+def _network(model: ModelConfig) -> str:
+    capsules = model.capsules
+    return (
+        f"Transformer, {model.encoder_layers} {'causal' if model.causal else 'bidirectional'} encoder layers and "
+        f"{model.decoder_layers} decoder layers, width {model.width}, hidden {model.hidden}, {model.heads} heads"
+        + (f", {capsules.translated} + {capsules.untranslated} capsules of {capsules.width}" if capsules else "")
+    )

@@ -1,0 +1,25 @@
+"""Text in and text out: vocabularies, the Segmenter (text → ids, however it is cut) and the Joiner (ids → whole words)."""
+
+from __future__ import annotations
+
+from bethink.text.clean import normalise
+from bethink.text.join import Joiner
+from bethink.text.segment import Boundary, Segmenter, Word
+from bethink.text.sentences import ends_sentence
+from bethink.text.vocabulary import EOS, PAD, UNK, SentencePieces, Vocabulary, Words, load_vocabulary
+
+__all__ = [
+    "EOS",
+    "PAD",
+    "UNK",
+    "Boundary",
+    "Joiner",
+    "Segmenter",
+    "SentencePieces",
+    "Vocabulary",
+    "Word",
+    "Words",
+    "ends_sentence",
+    "load_vocabulary",
+    "normalise",
+]

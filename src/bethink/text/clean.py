@@ -1,0 +1,120 @@
+"""Raw text to clean words, the same for every way of cutting the text into chunks.
+
+All cleaning is local to one whitespace-delimited word, so it waits for nothing but the end of that word: Unicode NFC, control
+and invisible characters removed, entities (`&amp;`) unescaped, tags (`<b>`, `<br/>`) removed. The one exception is a tag with
+attributes (`<font color="red">`): a word that ends in `<name` waits while the following words continue a tag. A lone `<` or `&`
+is text. A run of more than LONGEST_WORD characters without white space is cut.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from collections.abc import Iterator
+
+LONGEST_WORD = 256  # characters
+
+LINE_END = "\n"  # what Cleaner yields at the end of a line: never a word, because words hold no white space
+
+_CHUNKS = re.compile(rf"\S{{1,{LONGEST_WORD}}}|\s+")
+_LINE_ENDS = re.compile("[\n\r\v\f\x85\u2028\u2029]")
+
+_ATTRIBUTE = r"""\s+[A-Za-z][\w:.-]*=(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+)"""
+_TAG = re.compile(rf"</?([A-Za-z][A-Za-z0-9]*)(?:{_ATTRIBUTE})*\s*/?>")
+_OPEN_TAG = re.compile(
+    rf"""[^\s<]*<[A-Za-z][A-Za-z0-9]*(?:{_ATTRIBUTE})*(?:\s+[A-Za-z][\w:.-]*=(?:"[^"<>]*|'[^'<>]*)?)?"""
+)
+_SPACING_TAGS = frozenset({"br", "div", "hr", "li", "p", "td", "th", "tr"})
+
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    # Joiners carry meaning inside emoji and in scripts such as Persian, and none beside Latin letters.
+    "|(?<![^\x00-\u02ff\\s])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\u02ff\\s])"
+)
+
+
+def normalise(text: str) -> str:
+    """The text as bethink reads it: clean words with one space between them, on one line."""
+    cleaner = Cleaner()
+    words = [*cleaner.feed(text), *cleaner.finish()]
+    return " ".join(word for word in words if word != LINE_END)
+
+
+class Cleaner:
+    """Takes raw text in any chunks; yields each clean word once it is complete, and LINE_END where a line ended."""
+
+    def __init__(self) -> None:
+        self._raw = ""  # a word still growing
+        self._tag = ""  # words that may be the beginning of a tag with attributes
+
+    def feed(self, text: str) -> Iterator[str]:
+        for chunk in _CHUNKS.findall(text):
+            if not chunk.isspace():
+                yield from self._grow(chunk)
+                continue
+            yield from self._complete()
+            if _LINE_ENDS.search(chunk):
+                yield from self._release()
+                yield LINE_END
+
+    def finish(self) -> Iterator[str]:
+        yield from self._complete()
+        yield from self._release()
+
+    def _grow(self, chunk: str) -> Iterator[str]:
+        self._raw += chunk
+        if len(self._raw) > LONGEST_WORD:
+            rest = self._raw[LONGEST_WORD:]
+            self._raw = self._raw[:LONGEST_WORD]
+            yield from self._complete()
+            self._raw = rest
+
+    def _complete(self) -> Iterator[str]:
+        if not self._raw:
+            return
+        raw, self._raw = self._raw, ""
+        if not self._tag and "<" not in raw:
+            yield from _clean(raw)
+            return
+        joined = f"{self._tag} {raw}" if self._tag else raw
+        text = _TAG.sub("", joined)
+        if len(joined) <= LONGEST_WORD and _OPEN_TAG.fullmatch(text):
+            self._tag = joined
+        elif len(text.split()) <= 1:
+            self._tag = ""
+            yield from _clean(joined)
+        else:
+            yield from self._release()
+            self._raw = raw
+            yield from self._complete()
+
+    def _release(self) -> Iterator[str]:
+        held, self._tag = self._tag, ""
+        for raw in held.split():
+            yield from _clean(raw)
+
+
+def _clean(raw: str) -> list[str]:
+    """The clean words in one raw word: usually one, none if nothing is left, more where a `<br/>` or `&nbsp;` stood."""
+    word = _whole_characters(raw)
+    if "<" in word:
+        word = _TAG.sub(_without_tag, word)
+    if "&" in word:
+        word = _ENTITY.sub(lambda match: html.unescape(match[0]), word)
+    if not word.isascii() or not word.isprintable():
+        word = unicodedata.normalize("NFC", _INVISIBLE.sub("", word))
+    return word.split()
+
+
+def _whole_characters(text: str) -> str:
+    """Surrogates that arrived in halves put together; a half that stays alone becomes U+FFFD."""
+    if not _SURROGATE.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _without_tag(match: re.Match[str]) -> str:
+    return " " if match[1].lower() in _SPACING_TAGS else ""

@@ -1,0 +1,61 @@
+"""Where a sentence ends, decided from one word alone, because in a stream the next word has not been said yet."""
+
+from __future__ import annotations
+
+import re
+
+_OPENERS = "\"'“”„‚‘«»‹›([{¿¡*_"
+_BRACKETS = ")]}"
+_CLOSERS = "\"'”“’‘»«›‹*_" + _BRACKETS
+_FINAL_MARKS = "!?…。！？｡‽⁇⁈⁉‼؟।"
+_CLAUSE_MARKS = ",;:–—،，；："
+
+_NO_END = re.compile(
+    r"(?:[^\W\d_]\.)*[^\W\d_]"  # initials and dotted abbreviations: J. — z.B. — e.g. — U.S.
+    r"|[0-9]{1,3}"  # ordinals: am 3. Mai
+    r"|[IVX]{2,}"  # numbered kings and chapters: Ludwig XIV.
+)
+
+# Written in lower case: also at the start of a sentence. Written with a capital: only so ("Fig. 5", but "a fig.").
+_ABBREVIATIONS = frozenset(
+    # German
+    """Abb Abs Abt Anm Apr Aufl Aug Ausg Bd Bde Bhf Bio Bsp Chr Dez Dipl Dr Feb Fr Frl Ges Hbf Hr Hrn Hrsg Ing Jan
+    Jh Jhd Jhdt Kap Kfm Mag Mio Mrd Nov Nr Okt Pfr Pkt Prof Sept St Stck Std Str Tab Tel Tsd Univ Verf Vors
+    Ziff allg bspw bzgl bzw ca dgl diesbzgl ebd eigtl einschl entspr erg etw evtl exkl gegr geb gem gesch gest gez ggf ggü inkl
+    insb insbes jew jmd kath kgl lat lfd max männl nachm näml prot resp sog spez staatl stellv svw tägl u urspr verh versch
+    vgl vorm weibl wiss wörtl zit zz zzgl zzt""".split()
+    # English
+    + """Adm Ave Blvd Bros Capt Cmdr Co Col Corp Dec Dept Ed Eds Eq Esq Fig Figs Ft Gen Gov Hon Inc Jr Lt Ltd Maj Messrs Mr Mrs Ms Mt
+    Mx No Nos Oct Ph.D Pres Rep Rev Sec Sen Sgt Sr Supt Vol Vols al approx assoc cf cont est incl pp viz vs""".split()
+)
+_ANSWERS = frozenset({"No"})  # an abbreviation inside a sentence, a whole sentence at its start
+_LIST_ENDS = frozenset({"etc", "ff", "usf", "usw"})  # mostly end a sentence, but not inside brackets
+
+
+def ends_sentence(word: str, *, first: bool = False) -> bool:
+    """Whether a sentence ends after this word; `first` says that it is the sentence's first word."""
+    core = word.rstrip(_CLOSERS)
+    closing = word[len(core) :]
+    if not core or (core[0] in "([" and _bracketed(closing)):  # an aside of one word: (sic!)
+        return False
+    if core[-1] in _FINAL_MARKS or core.endswith(".."):
+        return True
+    return core[-1] == "." and _full_stop_ends(core[:-1].lstrip(_OPENERS), closing, first)
+
+
+def ends_clause(word: str) -> bool:
+    """Whether an overlong sentence may be cut after this word without much harm."""
+    return word.rstrip(_CLOSERS)[-1:] in tuple(_CLAUSE_MARKS)
+
+
+def _full_stop_ends(stem: str, closing: str, first: bool) -> bool:
+    last = re.split(r"[-/]", stem)[-1]  # the "Ing" of "Dipl.-Ing."
+    if last in _LIST_ENDS:
+        return not _bracketed(closing)
+    if first and stem in _ANSWERS:
+        return True
+    return not (_NO_END.fullmatch(stem) or last in _ABBREVIATIONS or last[:1].lower() + last[1:] in _ABBREVIATIONS)
+
+
+def _bracketed(closing: str) -> bool:
+    return any(bracket in closing for bracket in _BRACKETS)

@@ -1,0 +1,280 @@
+"""Vocabularies, between words and ids: sentencepiece models, and plain lists of words.
+
+Ids 0, 1 and 2 are padding, end of sentence and unknown in each of them. No typed text reaches padding or end of sentence. An
+unknown piece of a translation is shown as ⁇.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import sentencepiece
+
+from bethink.errors import DataError, ModelError, unknown
+from bethink.text.clean import normalise
+
+PAD, EOS, UNK = 0, 1, 2
+
+_SPECIAL = {PAD: "<pad>", EOS: "</s>", UNK: "⁇"}
+_SPACE = "▁"  # sentencepiece's mark for the beginning of a word
+
+
+class Vocabulary(Protocol):
+    @property
+    def kind(self) -> str:
+        """`sentencepiece` or `words`: what load_vocabulary needs to know."""
+
+    def __len__(self) -> int: ...
+
+    def encode(self, word: str) -> tuple[int, ...]:
+        """The ids of one whitespace-delimited word: at least one."""
+
+    def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        """The text of whole words; more ids may add to its last word and after it, never change what stands before.
+
+        Tokenised text stays tokenised, as scores want it, unless it is to be tidy, as people do.
+        """
+
+    def starts_word(self, token: int) -> bool:
+        """Whether an id ends the word before it."""
+
+    def piece(self, token: int) -> str:
+        """An id as a person would like to see it on an axis; `·` marks what continues a word."""
+
+    def save(self, path: str | os.PathLike[str]) -> None: ...
+
+
+class SentencePieces:
+    """A sentencepiece model whose special ids are ours."""
+
+    kind = "sentencepiece"
+
+    def __init__(self, model: bytes, name: str = "the sentencepiece model") -> None:
+        self._model = model
+        self._processor = _processor(model, name)
+        self._texts = [self._text(token) for token in range(len(self))]
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> SentencePieces:
+        return cls(_read(path), str(path))
+
+    @classmethod
+    def train(
+        cls,
+        lines: Iterable[str],
+        path: str | os.PathLike[str],
+        size: int,
+        *,
+        coverage: float = 0.9999,
+        byte_fallback: bool = False,
+    ) -> SentencePieces:
+        """Learn `size` byte-pair pieces from lines of text and write the model; the same lines give the same model."""
+        model = io.BytesIO()
+        try:
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=filter(None, (_unmarked(normalise(line)) for line in lines)),
+                model_writer=model,
+                model_type="bpe",
+                vocab_size=size,
+                character_coverage=coverage,
+                byte_fallback=byte_fallback,
+                normalization_rule_name="identity",  # normalise() has done it, and on the live text does the same
+                pad_id=PAD,
+                eos_id=EOS,
+                unk_id=UNK,
+                bos_id=-1,
+                max_sentence_length=1 << 20,
+                num_threads=1,
+                minloglevel=2,
+            )
+        except (RuntimeError, OSError) as error:
+            reason = str(error).rpartition("]")[2].strip() or "there is nothing in it"
+            raise DataError(f"cannot learn {size} pieces for '{path}' from this text: {reason}") from error
+        vocabulary = cls(model.getvalue(), str(path))
+        vocabulary.save(path)
+        return vocabulary
+
+    def __len__(self) -> int:
+        return int(self._processor.get_piece_size())
+
+    def encode(self, word: str) -> tuple[int, ...]:
+        return tuple(self._processor.encode(_unmarked(word), out_type=int)) or (UNK,)
+
+    def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        texts = self._texts
+        text = "".join([texts[token] for token in ids])
+        return " ".join(_whole_bytes(text).split())
+
+    def starts_word(self, token: int) -> bool:
+        return token in (PAD, EOS) or self._texts[token].startswith(" ")
+
+    def piece(self, token: int) -> str:
+        if token in _SPECIAL:
+            return _SPECIAL[token]
+        text = self._processor.id_to_piece(token)
+        return text.removeprefix(_SPACE) or _SPACE if text.startswith(_SPACE) else f"·{text}"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        _write(path, self._model)
+
+    def _text(self, token: int) -> str:
+        """What an id adds to the text; a byte stands as a lone surrogate until its character is whole."""
+        if token in (PAD, EOS):
+            return ""
+        if token == UNK:
+            return _SPECIAL[UNK]
+        piece: str = self._processor.id_to_piece(token)
+        if self._processor.is_byte(token):
+            return bytes([int(piece[1:-1], 16)]).decode("utf-8", "surrogateescape")
+        return piece.replace(_SPACE, " ")
+
+
+class Words:
+    """A list of words, for text in which white space separates all tokens, punctuation too; the first word has id 3.
+
+    So that ordinary text can be read as well, a word that is not in the list but whose parts all are ("it's.") is those parts.
+    """
+
+    kind = "words"
+
+    def __init__(self, words: Sequence[str], name: str = "the word list") -> None:
+        self._words = [*_SPECIAL.values(), *words]
+        self._ids = {word: token for token, word in enumerate(words, start=len(_SPECIAL))}
+        if len(self._ids) != len(words):
+            twice = next(word for word, count in Counter(words).items() if count > 1)
+            raise ModelError(f"{name} holds '{twice}' more than once; expected each word on one line of its own")
+        if (broken := next((word for word in words if word.split() != [word]), None)) is not None:
+            raise ModelError(f"{name} holds {broken!r}; expected one word on every line, without white space")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Words:
+        try:
+            text = _read(path).decode("utf-8")
+        except UnicodeDecodeError:
+            raise ModelError(f"'{path}' is not UTF-8 text; expected a list of words, one on every line") from None
+        return cls(text.removesuffix("\n").split("\n") if text else [], f"'{path}'")
+
+    @classmethod
+    def build(cls, lines: Iterable[str], minimum: int = 5) -> Words:
+        """The words that occur at least `minimum` times, the most frequent first; all others will be unknown."""
+        counts = Counter(word for line in lines for word in normalise(line).split())
+        kept = [word for word, count in counts.items() if count >= minimum]
+        return cls(sorted(kept, key=lambda word: (-counts[word], word)))
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def encode(self, word: str) -> tuple[int, ...]:
+        if word in self._ids:
+            return (self._ids[word],)
+        parts = [self._ids.get(part, UNK) for part in _PARTS.findall(word)]
+        return tuple(parts) if parts and UNK not in parts else (UNK,)
+
+    def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        words = (self._words[token] for token in ids if token not in (PAD, EOS))
+        return "".join(_spaced(words)) if tidy else " ".join(words)
+
+    def starts_word(self, token: int) -> bool:
+        return not (_ATTACHED.fullmatch(self._words[token]) and token not in _SPECIAL)
+
+    def piece(self, token: int) -> str:
+        return self._words[token]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        _write(path, "".join(f"{word}\n" for word in self._words[len(_SPECIAL) :]).encode())
+
+
+_KINDS: dict[str, type[SentencePieces | Words]] = {kind.kind: kind for kind in (SentencePieces, Words)}
+
+
+def load_vocabulary(path: str | os.PathLike[str], kind: str) -> Vocabulary:
+    """The vocabulary in a file, of the kind its owner says it has."""
+    if kind not in _KINDS:
+        raise unknown("kind of vocabulary", kind, _KINDS)
+    return _KINDS[kind].load(path)
+
+
+_ATTACHED = re.compile(r"[.,!?;:%…)\]}»”]+|n['’]t|['’](?:s|S|t|re|ve|ll|d|m)")
+_PARTS = re.compile(r"['’]\w+|\w+(?:[-.]\w+)*|[^\w\s]")
+_OPENING = re.compile(r"[(\[{«“„¿¡$£]+")
+
+
+def _spaced(words: Iterable[str]) -> Iterator[str]:
+    """Tokenised words with the space each needs before it: none for what closes, none after what opens."""
+    glue, quoted = True, False
+    for word in words:
+        opens = bool(_OPENING.fullmatch(word))
+        closes = bool(_ATTACHED.fullmatch(word))
+        if word == '"':
+            opens, closes, quoted = not quoted, quoted, not quoted
+        yield word if glue or closes else f" {word}"
+        glue = opens
+
+
+def _processor(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
+    processor = sentencepiece.SentencePieceProcessor()
+    try:
+        if not _is_whole(model):
+            raise ValueError
+        processor.LoadFromSerializedProto(model)
+        found = processor.pad_id(), processor.eos_id(), processor.unk_id(), processor.bos_id()
+    except (RuntimeError, OSError, ValueError, IndexError):
+        raise ModelError(
+            f"'{name}' is not a whole sentencepiece model; restore the file or export the model again"
+        ) from None
+    if found != (PAD, EOS, UNK, -1):
+        raise ModelError(
+            f"'{name}' has pad, eos, unk, bos = {found}; expected ({PAD}, {EOS}, {UNK}, -1), as 'bethink prepare' trains it"
+        )
+    return processor
+
+
+def _is_whole(model: bytes) -> bool:
+    """Whether pieces, trainer and normaliser are all there: sentencepiece would take a file cut between two pieces."""
+    fields, position = set(), 0
+    while position < len(model):
+        fields.add(model[position] >> 3)
+        size = shift = 0
+        while (byte := model[(position := position + 1)]) > 127:
+            size |= (byte & 127) << shift
+            shift += 7
+        position += 1 + (size | byte << shift)
+    return {1, 2, 3} <= fields and position == len(model)
+
+
+def _unmarked(text: str) -> str:
+    """Without the mark that sentencepiece reads as a space."""
+    return text.replace(_SPACE, "_")
+
+
+def _whole_bytes(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise ModelError(f"cannot read the vocabulary '{path}': {reason}; expected a file of a model folder") from error
+
+
+def _write(path: str | os.PathLike[str], content: bytes) -> None:
+    target = Path(path)
+    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).chmod(0o644)
+            Path(file.name).replace(target)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise

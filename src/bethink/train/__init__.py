@@ -1,0 +1,1 @@
+"""Learning a model: a recipe, prepared data, paths, losses, and the loop that puts them together."""

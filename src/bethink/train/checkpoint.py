@@ -1,0 +1,205 @@
+"""What training leaves on disk: checkpoints to resume from and the averaged model folder, each there completely or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+from torch import Tensor
+
+from bethink import folder
+from bethink.errors import TrainingError
+from bethink.folder import WEIGHTS, write_atomically
+from bethink.policy import Offline, PostEvaluation, WaitK
+from bethink.text import load_vocabulary
+from bethink.train.recipe import Recipe
+
+OPTIMIZER, CONSTRAINTS, STATE = "optimizer.safetensors", "constraints.safetensors", "state.json"
+RECIPE, DATA = "recipe.json", "data.json"
+MODEL = "model"  # the averaged model inside a run; also what the model's weights are called inside the objective
+STEP = re.compile(r"step-\d{8,}")
+
+
+def save(
+    run: Path, update: int, weights: Mapping[str, Tensor], moments: Mapping[str, Tensor], state: dict[str, Any]
+) -> Path:
+    """The checkpoint after `update` updates."""
+    path = run / "checkpoints" / f"step-{update:08d}"
+    with full_disk_told(f"the checkpoint of update {update}", run), new_folder(path) as temporary:
+        write_atomically(temporary / WEIGHTS, safetensors.torch.save(_on_cpu(weights)))
+        write_atomically(temporary / OPTIMIZER, safetensors.torch.save(_on_cpu(moments)))
+        write_atomically(temporary / STATE, as_json({"update": update, **state}))
+    return path
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """The complete checkpoints of a run, oldest first: a folder gets its name only when everything is in it."""
+    return sorted(path for path in (run / "checkpoints").glob("step-*") if STEP.fullmatch(path.name))
+
+
+def prune(run: Path, keep: int) -> None:
+    for path in checkpoints(run)[:-keep]:
+        shutil.rmtree(path)
+
+
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    return state
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    try:
+        return safetensors.torch.load_file(path)
+    except (OSError, safetensors.SafetensorError) as error:
+        raise TrainingError(
+            f"{path} cannot be read ({error}); remove its folder to go on from the one before"
+        ) from None
+
+
+def copy_into(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin: Path) -> None:
+    """Every target gets its value; a name missing on either side is an error."""
+    if missing := targets.keys() ^ values.keys():
+        raise TrainingError(f"{origin} does not fit this recipe: only one of them has {', '.join(sorted(missing)[:3])}")
+    for name, target in targets.items():
+        target.copy_(_fitting(name, target, values[name], origin))
+
+
+def initialise(targets: Mapping[str, Tensor], origin: Path) -> int:
+    """Copies what another run or model folder has learned; what it does not know stays as it is. Says how much it had."""
+    learned = _learned(origin)
+    common = [name for name in targets if name in learned]
+    if not common:
+        raise TrainingError(
+            f"{origin} shares no weights with this recipe; give a run or model folder of the same kind of model"
+        )
+    for name in common:
+        targets[name].copy_(_fitting(name, targets[name], learned[name], origin))
+    return len(common)
+
+
+def _learned(origin: Path) -> dict[str, Tensor]:
+    """Weights under the names they have in training: from a run's average, its newest checkpoint, or a model folder."""
+    for place in (origin / MODEL, origin):
+        if (place / WEIGHTS).is_file():
+            return {f"{MODEL}.{name}": tensor for name, tensor in read_tensors(place / WEIGHTS).items()}
+    if saved := checkpoints(origin):
+        return read_tensors(saved[-1] / WEIGHTS)
+    raise TrainingError(f"{origin} is neither a run with a checkpoint nor a model folder with {WEIGHTS}")
+
+
+def _fitting(name: str, target: Tensor, value: Tensor, origin: Path) -> Tensor:
+    if target.shape != value.shape:
+        found, expected = (" x ".join(map(str, shape)) for shape in (value.shape, target.shape))
+        raise TrainingError(
+            f"{name} in {origin} is {found}, but this recipe makes it {expected}; use the same sizes and data"
+        )
+    return value
+
+
+def average(run: Path, last: int) -> Path:
+    """Averages the newest checkpoints of a run into the model folder RUN/model."""
+    chosen = checkpoints(run)[-last:]
+    if last < 1 or not chosen:
+        raise TrainingError(f"{run} has no checkpoint to average; train first with: bethink train RECIPE --run {run}")
+    mean = {name: tensor.double() for name, tensor in read_tensors(chosen[0] / WEIGHTS).items()}
+    for path in chosen[1:]:
+        for name, tensor in read_tensors(path / WEIGHTS).items():
+            mean[name] += tensor
+    weights = {name: (tensor / len(chosen)).float() for name, tensor in mean.items()}
+    about = {"checkpoints": [path.name for path in chosen], **read_state(chosen[-1])}
+    with full_disk_told("the averaged model", run):
+        return write_model(run, weights, about)
+
+
+def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any]) -> Path:
+    """A model folder in RUN/model; the heads that only training and analysis need lie in a file of their own."""
+    recipe = Recipe.read(run / RECIPE)
+    data = json.loads((run / DATA).read_text(encoding="utf-8"))
+    vocabularies = {
+        side: load_vocabulary(run / data[side]["file"], data[side]["kind"]) for side in ("source", "target")
+    }
+    parts = {WEIGHTS: _under(f"{MODEL}.", weights), CONSTRAINTS: _under("constraints.", weights)}
+    with new_folder(run / MODEL) as temporary:
+        files = [file for file, tensors in parts.items() if tensors]
+        for file in files:
+            write_atomically(temporary / file, safetensors.torch.save(parts[file]))
+        folder.create(
+            temporary,
+            name=recipe.name,
+            model=recipe.sized(data["source"]["size"], data["target"]["size"]),
+            vocabularies=vocabularies,
+            files=files,
+            policy=default_policy(recipe),
+            about={"system": recipe.system, "recipe": recipe.about, **about},
+        )
+    return run / MODEL
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def default_policy(recipe: Recipe) -> str:
+    if recipe.model.capsules:
+        return str(PostEvaluation())
+    if recipe.paths.kind == "offline":
+        return str(Offline())
+    return str(WaitK(k=recipe.paths.k))
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill that takes its name at the end of the context, or leaves nothing behind if that is not reached."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        temporary.mkdir(parents=True)
+        yield temporary
+        _sync(temporary)
+        _replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _sync(path.parent)
+
+
+def _replace(new: Path, path: Path) -> None:
+    old = new.with_suffix(".old")
+    if path.exists():
+        path.rename(old)
+    new.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def full_disk_told(what: str, run: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TrainingError(
+            f"{what} could not be written to {run} ({reason}); what was saved before is untouched: "
+            "make room and run the same command to go on"
+        ) from error
+
+
+def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
+
+
+def as_json(values: dict[str, Any]) -> bytes:
+    return (json.dumps(values, ensure_ascii=False, indent=2) + "\n").encode()

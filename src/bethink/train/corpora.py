@@ -1,0 +1,100 @@
+"""Parallel text as it comes: two files, plain or compressed, found, checked and tokenised line by line."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import itertools
+import lzma
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from bethink.errors import DataError
+from bethink.text import normalise
+from bethink.train.moses import Moses
+from bethink.train.recipe import DataConfig, TextConfig
+
+Pair = tuple[str, str]
+OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
+CHUNK = 50_000  # lines in memory at a time
+FEW = 5_000  # lines not worth starting processes for
+
+
+def find(config: DataConfig, data_dir: Path) -> list[Path]:
+    """Every file the recipe reads; those that are missing are named together, with where they come from."""
+    if config.toy:
+        return []
+    names = [
+        f"{name}.{side}"
+        for name in (*config.train, *config.dev, *config.test)
+        for side in (config.source, config.target)
+    ]
+    found = {name: existing(data_dir / name) for name in names}
+    if missing := [name for name, path in found.items() if path is None]:
+        origin = f"; they come from: {' '.join(config.origin.split())}" if config.origin else ""
+        raise DataError(f"{data_dir} lacks {', '.join(missing)} (plain, .gz or .xz){origin}")
+    return [path for path in found.values() if path is not None]
+
+
+def existing(path: Path) -> Path | None:
+    candidates = (path.with_name(path.name + suffix) for suffix in OPENERS)
+    return next((candidate for candidate in candidates if candidate.is_file()), None)
+
+
+def read_pairs(part: tuple[str, ...], config: DataConfig, data_dir: Path) -> Iterator[Pair]:
+    """All pairs of the corpora of one part of the data."""
+    for name in part:
+        left, right = (existing(data_dir / f"{name}.{side}") for side in (config.source, config.target))
+        assert left is not None
+        assert right is not None
+        yield from read_two(left, right)
+
+
+def read_two(source: Path, target: Path) -> Iterator[Pair]:
+    """The normalised lines of two files, which must be equally many."""
+    counts = [0, 0]
+    for pair in itertools.zip_longest(read_lines(source), read_lines(target)):
+        for n, line in enumerate(pair):
+            counts[n] += line is not None
+        if None not in pair:
+            yield pair
+    if counts[0] != counts[1]:
+        raise DataError(
+            f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}; line n of one must translate line n of the other"
+        )
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a plain, .gz or .xz file, normalised."""
+    opener = OPENERS.get(path.suffix, OPENERS[""])
+    number = 0
+    try:
+        with opener(path, "rb") as lines:
+            for line in lines:
+                number += 1
+                yield normalise(line.decode("utf-8")).strip()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{path}, line {number}, is not UTF-8; convert the file, as in: iconv -f latin1 -t utf-8"
+        ) from None
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+        raise DataError(f"{path} is damaged after line {number} ({error}); download it again") from None
+
+
+def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iterator[Pair]:
+    """The pairs as the recipe wants them; Moses is slow, so many lines are shared out over all cores."""
+    if text.tokenise == "none":
+        for source, target in pairs:
+            yield (source.lower(), target.lower()) if text.lower else (source, target)
+        return
+    aggressive = text.tokenise == "moses-aggressive"
+    jobs = [Moses(language, aggressive=aggressive, lower=text.lower) for language in (data.source, data.target)]
+    with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
+        while chunk := list(itertools.islice(pairs, CHUNK)):
+            sides = zip(jobs, zip(*chunk, strict=True), strict=True)
+            run = functools.partial(pool.map, chunksize=1000) if len(chunk) > FEW else map
+            done = [run(job, lines) for job, lines in sides]
+            yield from zip(*done, strict=True)

@@ -1,0 +1,181 @@
+"""Prepared corpora, memory-mapped, and the updates drawn from them.
+
+An update is a set of sentences and their paths. It depends on the seed and on its number only, never on what came before, so
+training resumes anywhere; and how it is split over processes and parts changes nothing but the order of summation.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from bethink.errors import DataError
+from bethink.text import PAD
+from bethink.train.paths import PathConfig, sample
+
+MANIFEST = "manifest.json"
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentences padded on the right to the longest of them: source B I, target B T, path B T."""
+
+    source: Tensor
+    target: Tensor
+    path: Tensor
+
+    def to(self, device: torch.device) -> Batch:
+        if device.type != "cuda":
+            return self
+        tensors = (self.source, self.target, self.path)
+        return Batch(*(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors))
+
+
+@dataclass(frozen=True)
+class Update:
+    """One process's share of an update, and how many target tokens and sentences the whole of it has."""
+
+    number: int
+    parts: list[Batch]
+    tokens: int
+    sentences: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the sentences of all epochs fall into buckets; every epoch has the same sizes, so updates can be counted."""
+
+    order: Ints  # sentence numbers by length
+    edges: Ints  # where each bucket begins in that order, and the end
+    same: Ints  # where each run of equal lengths begins in that order
+
+
+class Side:
+    """One language of a corpus: all token ids in one array, and where each sentence begins in it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
+        self.offsets: Ints = np.load(folder / f"{name}.offsets.npy")
+        self.lengths: Ints = np.diff(self.offsets)
+
+    def padded(self, sentences: Ints) -> Ints:
+        lengths = self.lengths[sentences]
+        columns = np.arange(lengths.max(initial=1))
+        real = columns < lengths[:, None]
+        places = np.where(real, self.offsets[sentences][:, None] + columns, 0)
+        return np.where(real, self.ids[places], PAD).astype(np.int64)
+
+
+class Corpus:
+    """The training or development part of a prepared folder."""
+
+    def __init__(self, folder: Path, part: str) -> None:
+        self.source, self.target = Side(folder, f"{part}.source"), Side(folder, f"{part}.target")
+
+    def __len__(self) -> int:
+        return len(self.source.lengths)
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    """What `prepare` wrote about a folder."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise DataError(
+            f"{folder} holds no prepared data ({MANIFEST} is missing); make it with: bethink prepare RECIPE"
+        )
+    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return values
+
+
+def plan(corpus: Corpus, tokens: int) -> Plan:
+    """Buckets of sentences of similar length, each with at most `tokens` positions on its longer side, padding included."""
+    source, target = corpus.source.lengths, corpus.target.lengths
+    order = np.lexsort((source, target))
+    pairs = np.stack([source[order], target[order]])
+    changes = np.flatnonzero((pairs[:, 1:] != pairs[:, :-1]).any(axis=0)) + 1
+    longest = pairs.max(axis=0)
+    edges = [0]
+    while edges[-1] < len(order):
+        window = np.maximum.accumulate(longest[edges[-1] : edges[-1] + tokens])
+        fits = int(np.searchsorted(window * np.arange(1, len(window) + 1), tokens, side="right"))
+        edges.append(edges[-1] + max(fits, 1))
+    return Plan(order, np.array(edges), np.concatenate([[0], changes, [len(order)]]))
+
+
+class Batches:
+    """The training updates of a corpus, each at hand under its number."""
+
+    def __init__(self, corpus: Corpus, paths: PathConfig, *, tokens: int, buckets: int = 1, seed: int = 1) -> None:
+        if not len(corpus):
+            raise DataError(
+                "the training corpus is empty; look at the counts in manifest.json to see what the filters dropped"
+            )
+        self.corpus, self.paths, self.buckets, self.seed = corpus, paths, buckets, seed
+        self.plan = plan(corpus, tokens)
+        self.per_epoch = math.ceil((len(self.plan.edges) - 1) / buckets)
+        self._epoch = lru_cache(maxsize=2)(self._shuffled)
+
+    def sentences(self, number: int) -> list[Ints]:
+        """The sentences of an update, bucket by bucket."""
+        epoch, index = divmod(number, self.per_epoch)
+        order, shuffled = self._epoch(epoch)
+        chosen = shuffled[index * self.buckets : (index + 1) * self.buckets]
+        edges = self.plan.edges
+        return [order[edges[bucket] : edges[bucket + 1]] for bucket in chosen]
+
+    def update(self, number: int, rank: int = 0, ranks: int = 1, split: int = 1) -> Update:
+        """The share of process `rank`: buckets are cut until they can be dealt out evenly, and then into `split` parts."""
+        buckets = self.sentences(number)
+        cuts = split * ranks // math.gcd(ranks, len(buckets))
+        parts = [
+            _cut(batch, np.arange(cut, len(batch.source), cuts))
+            for batch in (self._batch(number, place, bucket) for place, bucket in enumerate(buckets))
+            for cut in range(cuts)
+        ]
+        tokens = sum(int(self.corpus.target.lengths[bucket].sum()) for bucket in buckets)
+        sentences = sum(map(len, buckets))
+        return Update(number, [part for part in parts[rank::ranks] if len(part.source)], tokens, sentences)
+
+    def _batch(self, number: int, place: int, sentences: Ints) -> Batch:
+        source, target = (torch.from_numpy(side.padded(sentences)) for side in (self.corpus.source, self.corpus.target))
+        generator = torch.Generator().manual_seed(mix(self.seed, number, place))
+        lengths = torch.from_numpy(self.corpus.source.lengths[sentences])
+        return Batch(source, target, sample(self.paths, lengths, target.shape[1], generator))
+
+    def _shuffled(self, epoch: int) -> tuple[Ints, Ints]:
+        """The sentences by length, those of equal lengths in random order; and the buckets in random order."""
+        rng = np.random.default_rng([self.seed, epoch])
+        noise = rng.random(len(self.plan.order))
+        runs = np.repeat(np.arange(len(self.plan.same) - 1), np.diff(self.plan.same))
+        return self.plan.order[np.lexsort((noise, runs))], rng.permutation(len(self.plan.edges) - 1)
+
+
+def in_order(corpus: Corpus, tokens: int) -> list[Ints]:
+    """Buckets of a corpus in a fixed order, for validation."""
+    made = plan(corpus, tokens)
+    return [made.order[start:end] for start, end in zip(made.edges[:-1], made.edges[1:], strict=True)]
+
+
+def mix(*numbers: int) -> int:
+    """One seed out of several numbers, spread so that neighbours share nothing."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def _cut(batch: Batch, rows: Ints) -> Batch:
+    """Some rows of a batch without the padding that only the others needed."""
+    if len(rows) == len(batch.source):
+        return batch
+    index = torch.from_numpy(rows)
+    source, target, path = batch.source[index], batch.target[index], batch.path[index]
+    wide, long = (int((side != PAD).sum(dim=1).max()) if len(index) else 0 for side in (source, target))
+    return Batch(source[:, :wide], target[:, :long], path[:, :long])

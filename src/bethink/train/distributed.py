@@ -1,0 +1,114 @@
+"""Training on one or many processes: who am I, and all parameters in one buffer that the processes add up.
+
+The gradient of an update is the sum over all its sentences divided by its target tokens, wherever they were computed. One
+all-reduce of one flat buffer says exactly that; a wrapper that averages per process would weigh sentences by their neighbours.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+
+from bethink.errors import UsageError
+
+ALIGN = 64  # elements: every parameter begins where fast kernels like it
+
+
+@dataclass(frozen=True)
+class Processes:
+    """This process among those that torchrun started; alone, it is 0 of 1."""
+
+    rank: int
+    count: int
+    device: torch.device
+
+    @property
+    def main(self) -> bool:
+        return self.rank == 0
+
+    def add(self, tensor: Tensor) -> Tensor:
+        if self.count > 1:
+            dist.all_reduce(tensor)
+        return tensor
+
+    def largest(self, tensor: Tensor) -> Tensor:
+        if self.count > 1:
+            dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
+        return tensor
+
+    def share(self, tensor: Tensor) -> None:
+        """Everybody gets what process 0 has."""
+        if self.count > 1:
+            dist.broadcast(tensor, src=0)
+
+    def wait(self) -> None:
+        if self.count > 1:
+            dist.barrier()
+
+
+@contextmanager
+def processes(device: str | None) -> Iterator[Processes]:
+    """Joins the other processes, as torchrun describes them in the environment, for as long as the context lasts."""
+    rank, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    chosen = _device(device)
+    if count == 1:
+        yield Processes(0, 1, chosen)
+        return
+    if chosen.type == "cuda":
+        dist.init_process_group("nccl", device_id=chosen)
+    else:
+        dist.init_process_group("gloo")
+    try:
+        yield Processes(rank, count, chosen)
+    finally:
+        dist.destroy_process_group()
+
+
+def _device(name: str | None) -> torch.device:
+    try:
+        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    except RuntimeError:
+        raise UsageError(f"no device named '{name}'; give cpu, cuda or cuda:N") from None
+    if device.type != "cuda":
+        return device
+    if not torch.cuda.is_available():
+        raise UsageError(
+            "device cuda was asked for, but this PyTorch finds no GPU; leave --device out to train on the CPU"
+        )
+    if device == torch.device("cuda"):  # without a number
+        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    torch.cuda.set_device(device)
+    return device
+
+
+class Flat:
+    """All parameters of a module as slices of one tensor, and their gradients as slices of another.
+
+    So adding up over processes, clipping and the optimizer's step are each one operation on one tensor.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        named = dict(module.named_parameters())
+        self.places: dict[str, tuple[int, torch.Size]] = {}
+        end = 0
+        for name, parameter in named.items():
+            self.places[name] = (end, parameter.shape)
+            end += -(-parameter.numel() // ALIGN) * ALIGN
+        first = next(iter(named.values()))
+        self.values = nn.Parameter(torch.zeros(end, device=first.device, dtype=first.dtype))
+        self.values.grad = self.gradient = torch.zeros_like(self.values.data)
+        values, gradients = self.slices(self.values.data), self.slices(self.gradient)
+        for name, parameter in named.items():
+            values[name].copy_(parameter.data)
+            parameter.data = values[name]
+            parameter.grad = gradients[name]
+
+    def slices(self, buffer: Tensor) -> dict[str, Tensor]:
+        """The named parts of a buffer laid out like the parameters."""
+        return {name: buffer[start : start + shape.numel()].view(shape) for name, (start, shape) in self.places.items()}

@@ -1,0 +1,139 @@
+"""What training tells while it runs: a bar or lines for people, JSON lines for programs, TensorBoard for those who like curves."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import Tensor
+
+from bethink.errors import MissingExtra
+from bethink.folder import write_atomically
+from bethink.train.data import Update
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+FILE = "log.jsonl"
+
+
+class Totals:
+    """Sums over updates, kept on the device: they are looked at only when something is to be told."""
+
+    NAMES = ("loss", "nll", "segment", "token")
+
+    def __init__(self, device: torch.device) -> None:
+        self.sums = torch.zeros(len(self.NAMES), dtype=torch.float64, device=device)
+        self.norm = torch.zeros((), device=device)
+        self.bad = torch.full((), -1, device=device)  # the first update that was not finite
+        self.tokens = self.sentences = self.updates = 0
+        self.since = time.perf_counter()
+
+    def add(self, parts: dict[str, Tensor]) -> None:
+        self.sums += torch.stack([parts[name].detach().double() for name in self.NAMES])
+
+    def close(self, update: Update, norm: Tensor) -> None:
+        broken = ~(torch.isfinite(norm) & torch.isfinite(self.sums).all())
+        self.bad = torch.where(broken & (self.bad < 0), update.number + 1, self.bad)
+        self.norm += norm
+        self.tokens, self.sentences, self.updates = (
+            self.tokens + update.tokens,
+            self.sentences + update.sentences,
+            self.updates + 1,
+        )
+
+    def values(self, sums: list[float], *, capsules: bool) -> dict[str, float]:
+        """Likelihood per target token, constraints per sentence."""
+        told = {"loss": sums[0] / self.tokens, "nll": sums[1] / self.tokens}
+        if capsules:
+            told |= {"segment": sums[2] / self.sentences, "token": sums[3] / self.sentences}
+        speed = self.tokens / (time.perf_counter() - self.since)
+        return told | {"gradient": self.norm.item() / self.updates, "tokens/s": speed}
+
+
+class Log:
+    """Of one run; records made after the update a run resumes from are taken back, so each update is told once."""
+
+    def __init__(self, run: Path, start: int, end: int, *, tensorboard: bool = False) -> None:
+        self.path = run / FILE
+        _truncate(self.path, start)
+        self._board = _tensorboard(run, start) if tensorboard else None
+        self._file = self.path.open("a", encoding="utf-8")
+        self._console = Console(stderr=True)
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._bar = Progress(*columns, TextColumn("{task.fields[status]}"), console=self._console, refresh_per_second=2)
+        self._task = self._bar.add_task("training", total=end, completed=start, status="")
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+        self._file.close()
+        if self._board:
+            self._board.close()
+
+    def say(self, line: str) -> None:
+        self._console.print(line, highlight=False, markup=False, soft_wrap=True)
+
+    def advance(self, update: int) -> None:
+        self._bar.update(self._task, completed=update)
+
+    def record(self, kind: str, update: int, values: dict[str, float]) -> None:
+        rounded = {name: float(f"{value:.6g}") for name, value in values.items()}
+        self._file.write(json.dumps({"kind": kind, "update": update, **rounded}) + "\n")
+        self._file.flush()
+        if self._board:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, update)
+        self._show(kind, update, values)
+
+    def _show(self, kind: str, update: int, values: dict[str, float]) -> None:
+        told = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
+        if not self._console.is_terminal:
+            eta = self._bar.tasks[self._task].time_remaining
+            left = f"  {eta / 60:.0f} min left" if eta and kind == "train" else ""
+            self.say(f"{update}/{self._bar.tasks[self._task].total} {kind}  {told}{left}")
+        elif kind == "train":
+            self._bar.update(self._task, status=told)
+        else:
+            self.say(f"{update} {kind}  {told}")
+
+
+def read(run: Path) -> list[dict[str, Any]]:
+    """The records of a run, in order; a line cut off by a crash is left out."""
+    records: list[dict[str, Any]] = []
+    path = run / FILE
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            records.append(json.loads(line))
+        except ValueError:
+            continue
+    return records
+
+
+def _truncate(path: Path, update: int) -> None:
+    kept = [record for record in read(path.parent) if record["update"] <= update]
+    write_atomically(path, "".join(json.dumps(record) + "\n" for record in kept).encode())
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 0.01 else f"{value:.3f}"
+
+
+def _tensorboard(run: Path, start: int) -> SummaryWriter:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise MissingExtra("train.tensorboard=true", "train") from None
+    return SummaryWriter(str(run / "tensorboard"), purge_step=start + 1)

@@ -1,0 +1,272 @@
+"""The training loop: updates, learning rate, validation, checkpoints; interrupted anywhere, it goes on as if nothing had happened."""
+
+from __future__ import annotations
+
+import json
+import math
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bethink.errors import TrainingError
+from bethink.folder import WEIGHTS, write_atomically
+from bethink.model.transformer import Transformer
+from bethink.train import checkpoint
+from bethink.train.data import Batch, Batches, Corpus, Update, in_order, manifest, mix
+from bethink.train.distributed import Flat, Processes, processes
+from bethink.train.log import Log, Totals
+from bethink.train.losses import Objective
+from bethink.train.paths import wait_k
+from bethink.train.recipe import Recipe, TrainConfig, differences
+
+SMALLEST_RATE = 1e-7  # where warm-up begins
+VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losses compare
+# What may change between two sittings of one run, since it changes no update.
+FREE = {
+    f"train.{key}"
+    for key in ("updates", "split", "compile", "log", "validate", "save", "keep", "average", "tensorboard")
+}
+
+
+def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, device: str | None = None) -> Path:
+    """Trains, or goes on training, the run in a folder; returns the model folder averaged from its last checkpoints."""
+    with processes(device) as group:
+        about = manifest(data)
+        if group.main:
+            open_run(recipe, about, data, run)
+        group.wait()
+        Trainer(recipe, about, data, run, init, group).train()
+    return checkpoint.average(run, recipe.train.average) if group.main else run / checkpoint.MODEL
+
+
+def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> None:
+    """Makes a run folder that stands for itself, or makes sure that the one there belongs to this recipe and data."""
+    if not (run / checkpoint.RECIPE).exists():
+        if run.exists() and any(run.iterdir()):
+            raise TrainingError(f"{run} is in use and is not a run; give another folder with --run")
+        with checkpoint.full_disk_told("the run", run):
+            run.mkdir(parents=True, exist_ok=True)
+            for side in ("source", "target"):
+                write_atomically(run / about[side]["file"], (data / about[side]["file"]).read_bytes())
+            write_atomically(run / checkpoint.DATA, checkpoint.as_json(about))
+    else:
+        _same(
+            json.loads((run / checkpoint.RECIPE).read_text()),
+            recipe,
+            json.loads((run / checkpoint.DATA).read_text()),
+            about,
+            run,
+        )
+    write_atomically(run / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
+
+
+def _same(old: dict[str, Any], new: Recipe, old_data: dict[str, Any], new_data: dict[str, Any], run: Path) -> None:
+    free = FREE if new.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # others end where updates end
+    changed = [line for line in differences(old, new.to_dict()) if line.split(":")[0] not in free]
+    if changed:
+        raise TrainingError(
+            f"{run} was started with another recipe ({'; '.join(changed)}); give another folder with --run"
+        )
+    if old_data["fingerprint"] != new_data["fingerprint"]:
+        raise TrainingError(
+            f"{run} was started with other data; give the data it was started with, or another folder with --run"
+        )
+
+
+def learning_rate(config: TrainConfig, done: int) -> float:
+    """For the update after `done` updates."""
+    if done < config.warmup:
+        return SMALLEST_RATE + (config.rate - SMALLEST_RATE) * done / config.warmup
+    if config.schedule == "inverse-sqrt":
+        return config.rate * math.sqrt(max(config.warmup, 1) / max(done, 1))
+    part = (done - config.warmup) / max(config.updates - config.warmup, 1)
+    return config.rate * (1 - part if config.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2)
+
+
+class Trainer:
+    """One process's part in the training of one run."""
+
+    def __init__(
+        self, recipe: Recipe, about: dict[str, Any], data: Path, run: Path, init: Path | None, group: Processes
+    ) -> None:
+        self.recipe, self.config, self.run, self.group = recipe, recipe.train, run, group
+        self.fingerprint = about["fingerprint"]
+        torch.manual_seed(self.config.seed)
+        model = Transformer(recipe.sized(about["source"]["size"], about["target"]["size"]))
+        self.objective = Objective(model, recipe.losses).to(group.device)
+        self.flat = Flat(self.objective)
+        self.optimizer = self._optimizer()
+        self.done = self._restore(init)
+        self.batches = Batches(
+            Corpus(data, "train"),
+            recipe.paths,
+            tokens=self.config.tokens,
+            buckets=self.config.buckets,
+            seed=self.config.seed,
+        )
+        self.dev = Corpus(data, "dev")
+        self.compute = torch.compile(self.objective, dynamic=True) if self.config.compile else self.objective
+
+    def train(self) -> None:
+        log = (
+            Log(self.run, self.done, self.config.updates, tensorboard=self.config.tensorboard)
+            if self.group.main
+            else None
+        )
+        with log or nullcontext(), ThreadPoolExecutor(max_workers=1) as ahead:
+            if log:
+                log.say(self._opening())
+            totals = Totals(self.group.device)
+            following = self._prepare(ahead, self.done)
+            while self.done < self.config.updates:
+                update = following.result()
+                following = self._prepare(ahead, self.done + 1)
+                self._update(update, totals)
+                self.done += 1
+                if log:
+                    log.advance(self.done)
+                totals = self._pause(totals, log)
+
+    def _opening(self) -> str:
+        size = sum(parameter.numel() for parameter in self.objective.parameters())
+        begun = f"going on after update {self.done}" if self.done else "from the start"
+        return (
+            f"training {self.recipe.name} ({self.recipe.system}) {begun}: {size:,} parameters, {len(self.batches.corpus):,} "
+            f"sentence pairs, {self.batches.per_epoch:,} updates per epoch, {self.group.count} x {self.group.device.type}"
+        )
+
+    def _prepare(self, ahead: ThreadPoolExecutor, number: int) -> Future[Update]:
+        return ahead.submit(self.batches.update, number, self.group.rank, self.group.count, self.config.split)
+
+    def _update(self, update: Update, totals: Totals) -> None:
+        torch.manual_seed(
+            mix(self.config.seed, update.number, self.group.rank)
+        )  # no random state to save or to restore
+        self.objective.train()
+        self.flat.gradient.zero_()
+        for part in update.parts:
+            totals.add(self._backward(part))
+        self.group.add(self.flat.gradient).div_(update.tokens)
+        norm = self.flat.gradient.norm()
+        if self.config.clip:
+            self.flat.gradient.mul_((self.config.clip / (norm + 1e-6)).clamp(max=1.0))
+        for settings in self.optimizer.param_groups:
+            settings["lr"] = learning_rate(self.config, update.number)
+        self.optimizer.step()
+        totals.close(update, norm)
+
+    def _backward(self, part: Batch) -> dict[str, Tensor]:
+        part = part.to(self.group.device)
+        with self._autocast():
+            parts: dict[str, Tensor] = self.compute(part.source, part.target, part.path)
+        parts["loss"].backward()
+        return parts
+
+    def _pause(self, totals: Totals, log: Log | None) -> Totals:
+        """Tells, validates and saves when it is time to; every other update passes without waiting for the device."""
+        last = self.done == self.config.updates
+        telling, saving = self.done % self.config.log == 0 or last, self.done % self.config.save == 0 or last
+        validating = self.done % self.config.validate == 0 or last
+        if not (telling or saving or validating):
+            return totals
+        self._require_finite(totals)
+        if telling:
+            sums = self.group.add(totals.sums).tolist()
+            if log:
+                rate = {"epoch": self.done / self.batches.per_epoch, "rate": learning_rate(self.config, self.done - 1)}
+                log.record(
+                    "train", self.done, totals.values(sums, capsules=self.recipe.model.capsules is not None) | rate
+                )
+        if validating:
+            losses = self.validate()
+            if log:
+                log.record("dev", self.done, losses)
+        if saving and self.group.main:
+            self._save()
+        return Totals(self.group.device) if telling else totals
+
+    def _require_finite(self, totals: Totals) -> None:
+        bad = int(self.group.largest(totals.bad))
+        if bad < 0:
+            return
+        saved = checkpoint.checkpoints(self.run)
+        last = f"the last checkpoint is {saved[-1]}" if saved else "there is no checkpoint yet"
+        raise TrainingError(
+            f"the loss or its gradient stopped being finite at update {bad}; {last}, untouched; "
+            "try a lower train.rate, a longer train.warmup, train.clip=1 or train.precision=float32"
+        )
+
+    @torch.no_grad()
+    def validate(self) -> dict[str, float]:
+        """Negative log-likelihood per dev token along fixed paths, and the perplexity with the whole source."""
+        self.objective.eval()
+        lags = {f"wait-{k}": k for k in VALIDATION_LAGS} if self.recipe.model.causal else {}
+        paths = {**lags, "full": int(self.dev.source.lengths.max())}
+        sums = torch.zeros(len(paths), dtype=torch.float64, device=self.group.device)
+        for sentences in in_order(self.dev, self.config.tokens)[self.group.rank :: self.group.count]:
+            source, target = (torch.from_numpy(side.padded(sentences)) for side in (self.dev.source, self.dev.target))
+            lengths = torch.from_numpy(self.dev.source.lengths[sentences])
+            for n, lag in enumerate(paths.values()):
+                batch = Batch(source, target, wait_k(lag, lengths, target.shape[1])).to(self.group.device)
+                with self._autocast():
+                    sums[n] += self.objective(batch.source, batch.target, batch.path)["nll"]
+        losses = (self.group.add(sums) / int(self.dev.target.lengths.sum())).tolist()
+        return dict(zip(paths, losses, strict=True)) | {"perplexity": math.exp(min(losses[-1], 700))}
+
+    def _autocast(self) -> torch.autocast:
+        wanted = self.config.precision
+        enabled = wanted == "bfloat16" or (wanted == "auto" and self.group.device.type == "cuda")
+        return torch.autocast(self.group.device.type, torch.bfloat16, enabled=enabled)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        """Adam as the authors had it: betas 0.9 and 0.98, epsilon 1e-8, and weight decay apart from the gradient."""
+        return torch.optim.AdamW(
+            [self.flat.values],
+            lr=self.config.rate,
+            betas=(0.9, 0.98),
+            weight_decay=self.config.weight_decay,
+            fused=self.group.device.type == "cuda",
+        )
+
+    def _restore(self, init: Path | None) -> int:
+        """The number of updates done, after loading the newest checkpoint, or the weights to begin with."""
+        weights = self.flat.slices(self.flat.values.data)
+        saved = checkpoint.checkpoints(self.run)
+        if not saved:
+            if init is not None:
+                checkpoint.initialise(weights, init)
+            self.group.share(self.flat.values.data)
+            return 0
+        checkpoint.copy_into(weights, checkpoint.read_tensors(saved[-1] / WEIGHTS), saved[-1])
+        state = checkpoint.read_state(saved[-1])
+        tensors = checkpoint.read_tensors(saved[-1] / checkpoint.OPTIMIZER)
+        restored: dict[str, Tensor] = {"step": torch.tensor(float(state["update"]), device=self._step_device())}
+        for moment in ("exp_avg", "exp_avg_sq"):
+            restored[moment] = torch.zeros_like(self.flat.values.data)
+            found = {
+                name.removeprefix(f"{moment}/"): tensor
+                for name, tensor in tensors.items()
+                if name.startswith(f"{moment}/")
+            }
+            checkpoint.copy_into(self.flat.slices(restored[moment]), found, saved[-1])
+        self.optimizer.state[self.flat.values] = restored
+        return int(state["update"])
+
+    def _step_device(self) -> torch.device:
+        """A fused optimizer counts its steps on the device."""
+        return self.group.device if self.group.device.type == "cuda" else torch.device("cpu")
+
+    def _save(self) -> None:
+        weights = self.flat.slices(self.flat.values.data)
+        state = self.optimizer.state[self.flat.values]
+        moments = {
+            f"{moment}/{name}": tensor
+            for moment in ("exp_avg", "exp_avg_sq")
+            for name, tensor in self.flat.slices(state[moment]).items()
+        }
+        checkpoint.save(self.run, self.done, weights, moments, {"data": self.fingerprint})
+        checkpoint.prune(self.run, self.config.keep)

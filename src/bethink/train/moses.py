@@ -1,0 +1,35 @@
+"""Moses tokenisation, apart from the rest so that helper processes start quickly."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from bethink.errors import MissingExtra
+
+
+@dataclass(frozen=True)
+class Moses:
+    """Tokenises one line at a time; `aggressive` also splits at hyphens."""
+
+    language: str
+    aggressive: bool = False
+    lower: bool = False
+
+    def __post_init__(self) -> None:
+        _tokeniser(self.language)  # a missing package should show before any work is done
+
+    def __call__(self, line: str) -> str:
+        settings = {"aggressive_dash_splits": self.aggressive, "escape": False, "return_str": True}
+        tokens: str = _tokeniser(self.language).tokenize(line, **settings)
+        return tokens.lower() if self.lower else tokens
+
+
+@functools.cache
+def _tokeniser(language: str) -> Any:
+    try:
+        from sacremoses import MosesTokenizer
+    except ImportError:
+        raise MissingExtra("text.tokenise=moses", "train") from None
+    return MosesTokenizer(lang=language)

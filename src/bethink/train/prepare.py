@@ -1,0 +1,245 @@
+"""From parallel text to packed arrays: read, check, tokenise, learn vocabularies, encode; the folder appears only when complete."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import os
+import random
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+
+from bethink import toy
+from bethink.errors import DataError
+from bethink.folder import sha256, write_atomically
+from bethink.text import EOS, SentencePieces, Vocabulary, Words
+from bethink.train.checkpoint import as_json, new_folder
+from bethink.train.corpora import Pair, find, read_pairs, tokenised
+from bethink.train.data import MANIFEST
+from bethink.train.recipe import Recipe, differences
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
+TOY_SEEDS = {"train": 1, "dev": 2, "test": 3}
+TOY_HELD_OUT = 500  # sentences each of the toy language's dev and test sets
+
+
+def prepare(recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | None = None) -> Path:
+    """Makes the folder that `train` reads from the recipe's corpora in `data_dir`; says so if it is there already."""
+    from rich.console import Console
+
+    console = console or Console(stderr=True)
+    files = find(recipe.data, data_dir)
+    settings = {
+        "data": dataclasses.asdict(dataclasses.replace(recipe.data, origin="")),
+        "text": dataclasses.asdict(recipe.text),
+    }
+    asked = {"settings": _plain(settings), "inputs": {str(path.relative_to(data_dir)): sha256(path) for path in files}}
+    if out_dir.exists():
+        _require_same(out_dir, asked)
+        console.print(f"{out_dir} is prepared already", highlight=False)
+        return out_dir
+    with _told(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
+        out_dir.parent.mkdir(parents=True, exist_ok=True)
+        made = Preparation(recipe, data_dir, folder, progress).run()
+        fingerprint = {name: sha256(path) for name, path in sorted((p.name, p) for p in folder.glob("*.*"))}
+        write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": fingerprint}))
+    for name, count in made["counts"].items():
+        console.print(f"{name}: {count:,}", highlight=False)
+    return out_dir
+
+
+class Preparation:
+    """The stages, in order, with what each leaves in the folder."""
+
+    def __init__(self, recipe: Recipe, data_dir: Path, folder: Path, progress: Progress) -> None:
+        self.data, self.text, self.seed = recipe.data, recipe.text, recipe.train.seed
+        self.data_dir, self.folder, self.progress = data_dir, folder, progress
+        self.counts: Counter[str] = Counter()
+        self.written: Counter[str] = Counter()  # lines of text
+
+    def run(self) -> dict[str, Any]:
+        parts = [part for part in ("train", "dev", "test") if self.data.toy or getattr(self.data, part)]
+        for part in parts:
+            self._write_text(part)
+        source, target = self._vocabularies()
+        for part in ("train", "dev"):
+            self._pack(part, source, target)
+        (self.folder / "train.txt.source").unlink()  # the arrays hold it all; dev and test are kept for evaluation
+        (self.folder / "train.txt.target").unlink()
+        if self.counts["train pairs"] == 0 or self.counts["dev pairs"] == 0:
+            raise DataError(f"nothing is left to train on or to validate with after the filters: {dict(self.counts)}")
+        sides = {"source": self._store("source", source), "target": self._store("target", target)}
+        return {**sides, "counts": dict(self.counts)}
+
+    def _write_text(self, part: str) -> None:
+        """Clean, tokenised lines, without pairs that have an empty side."""
+        seen: set[int] | None = set() if part == "train" and self.data.unique else None
+        pairs = self._toy(part) if self.data.toy else read_pairs(getattr(self.data, part), self.data, self.data_dir)
+        with self._out(part, "source") as left, self._out(part, "target") as right:
+            for source, target in self.progress.track(
+                tokenised(pairs, self.data, self.text), description=f"reading {part}", total=None
+            ):
+                if part != "test" and not (source and target):
+                    self.counts[f"{part} pairs dropped: empty"] += 1
+                elif seen is not None and _seen(seen, source, target):
+                    self.counts[f"{part} pairs dropped: seen before"] += 1
+                else:
+                    left.write(source + "\n")
+                    right.write(target + "\n")
+                    self.written[part] += 1
+
+    def _toy(self, part: str) -> Iterator[Pair]:
+        count = self.data.toy if part == "train" else TOY_HELD_OUT
+        for pair in toy.sentences(count, TOY_SEEDS[part]):
+            yield pair.source, pair.target
+
+    def _vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
+        sides = ("source", "target")
+        if self.text.joint:
+            joint = self._vocabulary(sides)
+            return joint, joint
+        source, target = (self._vocabulary((side,)) for side in sides)
+        return source, target
+
+    def _vocabulary(self, sides: tuple[str, ...]) -> Vocabulary:
+        lines = itertools.chain.from_iterable(self._lines("train", side) for side in sides)
+        task = self.progress.add_task(f"learning the vocabulary of {' and '.join(sides)}", total=None)
+        try:
+            if self.text.kind == "words":
+                return Words.build(lines, minimum=self.text.least)
+            sampled = _sampled(lines, self.text.sample / (self.written["train"] * len(sides)), self.seed)
+            return SentencePieces.train(sampled, self.folder / "source.spm", self.text.size)
+        finally:
+            self.progress.update(task, total=1, completed=1)
+
+    def _pack(self, part: str, source: Vocabulary, target: Vocabulary) -> None:
+        """Flat arrays of token ids and of sentence beginnings, for every pair that passes the filters."""
+        sides = {"source": Packer(source), "target": Packer(target)}
+        lines = zip(self._lines(part, "source"), self._lines(part, "target"), strict=True)
+        for pair in self.progress.track(lines, description=f"encoding {part}", total=None):
+            left, right = (packer.encode(line) for packer, line in zip(sides.values(), pair, strict=True))
+            if part == "train" and (reason := self._unfit(len(left), len(right))):
+                self.counts[f"train pairs dropped: {reason}"] += 1
+                continue
+            sides["source"].add(left)
+            sides["target"].add(right)
+            self.counts[f"{part} pairs"] += 1
+        for side, packer in sides.items():
+            self.counts[f"{part} {side} tokens"] = len(packer.ids)
+            packer.save(self.folder / f"{part}.{side}")
+
+    def _unfit(self, source: int, target: int) -> str | None:
+        if max(source, target) > self.data.longest:
+            return "too long"
+        if self.data.ratio and max(source, target) > self.data.ratio * min(source, target):
+            return "lengths too different"
+        return None
+
+    def _store(self, side: str, vocabulary: Vocabulary) -> dict[str, Any]:
+        file = f"{side}.{'spm' if vocabulary.kind == 'sentencepiece' else 'txt'}"
+        vocabulary.save(self.folder / file)
+        return {"kind": vocabulary.kind, "file": file, "size": len(vocabulary)}
+
+    def _out(self, part: str, side: str) -> IO[str]:
+        return (self.folder / f"{part}.txt.{side}").open("w", encoding="utf-8", newline="\n")
+
+    def _lines(self, part: str, side: str) -> Iterator[str]:
+        with (self.folder / f"{part}.txt.{side}").open(encoding="utf-8", newline="\n") as lines:
+            for line in lines:
+                yield line.rstrip("\n")
+
+
+class Packer:
+    """Token ids of many sentences, one after the other; words are encoded as the stream will, one by one, each only once."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.known = _Remembering(vocabulary)
+        self.type = np.dtype(np.uint16 if len(vocabulary) < 1 << 16 else np.int32)
+        self.ids = array(self.type.char)
+        self.offsets = array("q", [0])
+
+    def encode(self, line: str) -> list[int]:
+        ids = [token for word in line.split() for token in self.known[word]]
+        ids.append(EOS)
+        return ids
+
+    def add(self, ids: list[int]) -> None:
+        self.ids.extend(ids)
+        self.offsets.append(len(self.ids))
+
+    def save(self, stem: Path) -> None:
+        for name, content in (
+            ("ids", np.asarray(self.ids, self.type)),
+            ("offsets", np.asarray(self.offsets, np.int64)),
+        ):
+            with stem.with_name(f"{stem.name}.{name}.npy").open("wb") as handle:
+                np.save(handle, content)
+                handle.flush()
+                os.fsync(handle.fileno())
+
+
+class _Remembering(dict[str, tuple[int, ...]]):
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        ids = self[word] = self.vocabulary.encode(word)
+        return ids
+
+
+def _seen(seen: set[int], source: str, target: str) -> bool:
+    key = hash((source, target))
+    if key in seen:
+        return True
+    seen.add(key)
+    return False
+
+
+def _sampled(lines: Iterable[str], share: float, seed: int) -> Iterator[str]:
+    rng = random.Random(seed)
+    return (line for line in lines if share >= 1 or rng.random() < share)
+
+
+def _require_same(folder: Path, asked: dict[str, Any]) -> None:
+    try:
+        made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise DataError(f"{folder} is in use and holds no prepared data; give another folder with --out") from None
+    changed = differences({key: made[key] for key in asked}, asked)
+    if changed:
+        raise DataError(
+            f"{folder} was prepared otherwise ({'; '.join(changed[:3])}); give another folder with --out, or remove it"
+        )
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    plain: dict[str, Any] = json.loads(json.dumps(values))
+    return plain
+
+
+@contextmanager
+def _told(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(
+            f"{folder} could not be written ({error.strerror or error}); nothing was left behind"
+        ) from error
+
+
+def _progress(console: Console) -> Progress:
+    from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn()
+    return Progress(*columns, console=console, refresh_per_second=4, disable=not console.is_terminal)

@@ -1,0 +1,285 @@
+"""A recipe is one experiment: a TOML file for people, checked and frozen, with `key=value` changes from the command line.
+
+One name, `system`, says which kind of model is trained. It alone decides path, capsules and encoder, because only some
+combinations mean something, and because it lets one recipe train every system of a comparison on equal terms. What a system
+needs otherwise than the rest, say fewer updates when fine-tuning, stands in the recipe under [for.SYSTEM].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from bethink.errors import UsageError, unknown
+from bethink.model.config import CapsuleConfig, ModelConfig
+from bethink.train.losses import LossConfig
+from bethink.train.paths import Kind, PathConfig
+
+RECIPES = Path(__file__).parent.parent / "recipes"
+Config = TypeVar("Config")
+
+
+@dataclass(frozen=True)
+class System:
+    path: Kind
+    capsules: bool = False
+    causal: bool = True
+
+
+SYSTEMS = {
+    "offline": System("offline"),
+    "offline-bidirectional": System("offline", causal=False),
+    "wait-k": System("wait-k"),
+    "multi-path": System("multi-path"),
+    "disturbed": System("disturbed"),  # the control for ped: its paths without its capsules
+    "ped": System("disturbed", capsules=True),
+    "ped-multi-path": System("multi-path", capsules=True),  # the other control: its capsules without its paths
+}
+DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
+DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    source: str = "source"  # file extension of the source language
+    target: str = "target"
+    train: tuple[str, ...] = ()  # NAME stands for NAME.SOURCE and NAME.TARGET, plain, .gz or .xz
+    dev: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()  # only tokenised and stored as text
+    toy: int = 0  # so many sentences of the toy language in place of files
+    origin: str = ""  # where the files officially come from, for whoever lacks them
+    longest: int = 250  # tokens; training pairs with a longer side are dropped
+    ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
+    unique: bool = False  # drop training pairs seen before
+
+
+@dataclass(frozen=True)
+class TextConfig:
+    kind: Literal["sentencepiece", "words"] = "sentencepiece"
+    joint: bool = True  # one vocabulary for both languages
+    size: int = 16000  # of a sentencepiece vocabulary
+    least: int = 1  # words: how often one must occur to be known
+    sample: int = 1_000_000  # lines to learn sentencepieces from
+    tokenise: Literal["none", "moses", "moses-aggressive"] = "none"
+    lower: bool = False
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    updates: int = 100_000
+    tokens: int = 8192  # per bucket: sentences times the longest side among them
+    buckets: int = 1  # per update, each of sentences of similar length
+    split: int = 1  # parts a bucket is computed in, to fit into memory; the result is the same
+    rate: float = 5e-4  # highest learning rate
+    warmup: int = 4000
+    schedule: Literal["inverse-sqrt", "linear", "cosine"] = "inverse-sqrt"
+    weight_decay: float = 0.0
+    clip: float = 0.0  # longest gradient; 0 for no limit
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on a GPU
+    compile: bool = False
+    seed: int = 1
+    log: int = 100  # updates between two lines of the log
+    validate: int = 1000
+    save: int = 1000
+    keep: int = 10  # newest checkpoints kept
+    average: int = 5  # newest checkpoints averaged into the final model
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True)
+class Recipe:
+    name: str
+    about: str
+    system: str
+    data: DataConfig
+    text: TextConfig
+    model: ModelConfig  # vocabulary sizes are 0 until the data is known
+    paths: PathConfig
+    losses: LossConfig
+    train: TrainConfig
+
+    @classmethod
+    def load(cls, name_or_path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
+        """The recipe of that name, or in that file, with `key=value` changes."""
+        path = _find(name_or_path)
+        try:
+            values = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"recipe {path} is not valid TOML: {error}") from None
+        changes: dict[str, Any] = {}
+        for override in overrides:
+            _merge(changes, _parse(override))
+        return _resolve(path.stem, values, changes)
+
+    @classmethod
+    def read(cls, path: Path) -> Recipe:
+        """The resolved recipe that a run was started with."""
+        values = json.loads(path.read_text(encoding="utf-8"))
+        model = ModelConfig.from_dict(values.pop("model"))
+        hints = typing.get_type_hints(cls)
+        sections = {
+            name: _build(hints[name], values.pop(name), name) for name in ("data", "text", "paths", "losses", "train")
+        }
+        return cls(model=model, **sections, **values)
+
+    def to_dict(self) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
+        return values
+
+    def sized(self, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
+        return dataclasses.replace(self.model, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
+
+
+@dataclass(frozen=True)
+class _File:
+    """What may stand at the top of a recipe file."""
+
+    about: str = ""
+    system: str = "multi-path"
+    data: dict[str, Any] = field(default_factory=dict)
+    text: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    paths: dict[str, Any] = field(default_factory=dict)
+    losses: dict[str, Any] = field(default_factory=dict)
+    train: dict[str, Any] = field(default_factory=dict)
+
+
+def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
+    """The settings that two resolved recipes disagree on, as 'key: old → new'."""
+    found: list[str] = []
+    for key in [*old, *(key for key in new if key not in old)]:
+        before, after = old.get(key), new.get(key)
+        if isinstance(before, dict) and isinstance(after, dict):
+            found += differences(before, after, f"{prefix}{key}.")
+        elif before != after:
+            found.append(f"{prefix}{key}: {before} → {after}")
+    return found
+
+
+def available() -> list[str]:
+    return sorted(path.stem for path in RECIPES.glob("*.toml"))
+
+
+def _find(name_or_path: str | Path) -> Path:
+    packaged = RECIPES / f"{name_or_path}.toml"
+    if packaged.is_file():
+        return packaged
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    if path.suffix == ".toml" or len(path.parts) > 1:
+        raise UsageError(f"no recipe file {path}; the built-in recipes are {', '.join(available())}")
+    raise unknown("recipe", str(name_or_path), available())
+
+
+def _parse(override: str) -> dict[str, Any]:
+    """`train.updates=500` as a nested table; a value that is not TOML is taken as text, so that quotes can be left out."""
+    key, equals, value = override.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"'{override}' is not a change to a recipe; write key=value, as in train.updates=500")
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    for part in reversed(key.strip().split(".")):
+        parsed = {part: parsed}
+    return typing.cast("dict[str, Any]", parsed)
+
+
+def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
+    for key, value in changes.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Recipe:
+    special: dict[str, Any] = values.pop("for", {})
+    chosen = changes.get("system", values.get("system", "multi-path"))
+    for system in (chosen, *special):
+        if system not in SYSTEMS:
+            raise unknown("system", str(system), SYSTEMS)
+    _merge(values, special.get(chosen, {}))
+    _merge(values, changes)
+    file = _build(_File, values, "")
+    system = SYSTEMS[file.system]
+    for key in (*DECIDED_BY_SYSTEM, *DECIDED_BY_DATA):
+        section, setting = key.split(".")
+        if setting in getattr(file, section):
+            reason = f"system={'|'.join(SYSTEMS)}" if key in DECIDED_BY_SYSTEM else "the prepared data"
+            raise UsageError(f"{key} cannot be set by itself; it follows from {reason}")
+    capsules = _build(CapsuleConfig, file.model.get("capsules", {}), "model.capsules")
+    sizes = {"source_vocabulary": 0, "target_vocabulary": 0, "causal": system.causal}
+    model = _build(ModelConfig, {**file.model, **sizes, "capsules": capsules if system.capsules else None}, "model")
+    recipe = Recipe(
+        name=name,
+        about=file.about,
+        system=file.system,
+        data=_build(DataConfig, file.data, "data"),
+        text=_build(TextConfig, file.text, "text"),
+        model=model,
+        paths=_build(PathConfig, {**file.paths, "kind": system.path}, "paths"),
+        losses=_build(LossConfig, file.losses, "losses"),
+        train=_build(TrainConfig, file.train, "train"),
+    )
+    _check(recipe)
+    return recipe
+
+
+def _check(recipe: Recipe) -> None:
+    """What no single setting can tell."""
+    for key in ("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"):
+        if getattr(recipe.train, key) < 1:
+            raise UsageError(f"train.{key} is {getattr(recipe.train, key)}, but must be at least 1")
+    if recipe.train.average > recipe.train.keep:
+        raise UsageError(
+            f"train.average={recipe.train.average} checkpoints cannot be averaged if train.keep={recipe.train.keep}"
+        )
+    if recipe.model.share == "all" and not recipe.text.joint:
+        raise UsageError("model.share='all' needs text.joint=true; use model.share=target for two vocabularies")
+    if not recipe.data.toy and not (recipe.data.train and recipe.data.dev):
+        raise UsageError(f"recipe {recipe.name} names no corpora; set data.train and data.dev, or data.toy")
+
+
+def _build(cls: type[Config], table: dict[str, Any], where: str) -> Config:
+    hints = typing.get_type_hints(cls)
+    for key in table:
+        if key not in hints:
+            raise unknown(f"setting in [{where}]" if where else "setting or section", key, hints)
+    prefix = f"{where}." if where else ""
+    return cls(**{key: _typed(f"{prefix}{key}", value, hints[key]) for key, value in table.items()})
+
+
+def _typed(key: str, value: Any, expected: Any) -> Any:
+    """The value, if it is of the type that the field declares."""
+    if typing.get_origin(expected) is Literal:
+        if value not in typing.get_args(expected):
+            raise unknown(key, str(value), typing.get_args(expected))
+        return value
+    if expected == tuple[str, ...] and isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    if expected is float and type(value) is int:
+        return float(value)
+    kind = typing.get_origin(expected) or expected
+    if kind is types.UnionType:
+        kind = expected
+    if not isinstance(value, kind) or (isinstance(value, bool) and expected is not bool):
+        raise UsageError(f"{key} is {value!r}, but must be {_NAMES.get(expected, 'a table')}")
+    return value
+
+
+_NAMES: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    tuple[str, ...]: "a list of names",
+}

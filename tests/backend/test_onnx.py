@@ -1,0 +1,200 @@
+"""The exported graphs say what the model itself says: same tokens, same paths, same degrees, alone and in a crowd."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bethink.backend import Backend, Row, Rows
+from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
+from bethink.backend.torch import TorchBackend
+from bethink.engine import Engine
+from bethink.errors import ModelError
+from bethink.export import network
+from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
+from bethink.model.transformer import Transformer
+from bethink.policy import parse
+from bethink.stream import Stream
+from bethink.text import EOS, PAD
+from bethink.trace import Step
+from tests.models import BUILDS, CAPSULES, SMALL, random_model
+
+MODELS = {
+    **BUILDS,
+    "once": dataclasses.replace(BUILDS["post"], capsules=dataclasses.replace(CAPSULES, iterations=1)),
+    "scaled": dataclasses.replace(BUILDS["pre"], capsules=dataclasses.replace(CAPSULES, scale=0.25, translated=3)),
+}
+SPECS = [
+    "offline",
+    *(f"wait-k:{k}" for k in range(1, 6)),
+    "adaptive:0.9,0.1,6",
+    "pe:k=1,rho=0.003,r=2",
+    "pe:k=3,rho=0.02,r=1",
+    "pe-flip:k=3,tau=0.0",
+]
+WIDE = CapsuleConfig(width=8, hidden=24, untranslated=1)
+
+
+def load(model: Transformer, path: Path) -> OnnxBackend:
+    weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    weights["positions"] = model.positions.numpy()
+    (path / ENCODER).write_bytes(network.encoder(model.config, weights).SerializeToString())
+    (path / DECODER).write_bytes(network.decoder(model.config, weights).SerializeToString())
+    return OnnxBackend.load(path, threads=1)
+
+
+def sentence(seed: int, length: int = 9) -> list[list[int]]:
+    chance = random.Random(seed)
+    return [[chance.randrange(3, 20) for _ in range(chance.choice([1, 1, 2]))] for _ in range(length)]
+
+
+def translate(backend: Backend, spec: str, source: list[list[int]]) -> list[Step]:
+    engine = Engine(backend)
+    one = engine.open(parse(spec))
+    for word in source:
+        engine.hear(one, word)
+        engine.run()
+    engine.close(one)
+    engine.run()
+    return one.take()
+
+
+def together(backend: Backend, jobs: list[tuple[str, list[list[int]]]], batch: int) -> list[list[Step]]:
+    """All at once, each heard a word at a time, some long done when others begin."""
+    engine = Engine(backend, batch=batch)
+    streams: list[Stream] = []
+    for spec, source in jobs:
+        streams.append(engine.open(parse(spec)))
+        for word in source:
+            engine.hear(streams[-1], word)
+            engine.round()
+        engine.close(streams[-1])
+    engine.run()
+    return [stream.take() for stream in streams]
+
+
+def assert_same(found: list[Step], expected: list[Step]) -> None:
+    assert [(step.action, step.token, step.read) for step in found] == [(s.action, s.token, s.read) for s in expected]
+    for step, other in zip(found, expected, strict=True):
+        assert step.evidence == other.evidence
+        assert step.confidence == (None if other.confidence is None else pytest.approx(other.confidence, abs=1e-4))
+        np.testing.assert_allclose(step.degrees, other.degrees, atol=1e-4)
+        np.testing.assert_allclose(step.gain, other.gain, atol=1e-4)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_every_policy_sees_the_same_model(build: str, tmp_path: Path) -> None:
+    model = random_model(MODELS[build], seed=3)
+    backend, reference = load(model, tmp_path), TorchBackend(model)
+    assert (backend.causal, backend.capsules) == (reference.causal, reference.capsules)
+    for n, spec in enumerate(SPECS):
+        if backend.capsules or not spec.startswith("pe"):
+            source = sentence(n, length=6)
+            assert_same(translate(backend, spec, source), translate(reference, spec, source))
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_any_rows_over_any_prefixes(build: str, tmp_path: Path) -> None:
+    """Several streams at random: words read, rows computed ahead and computed again, with any tokens and prefixes."""
+    model, chance = random_model(MODELS[build], seed=8), random.Random(build)
+    backend, reference = load(model, tmp_path), TorchBackend(model)
+    slots = [(backend.open(), reference.open()) for _ in range(5)]
+    heard, written = [0] * 5, [0] * 5
+    for _ in range(12):
+        some = chance.sample(range(5), chance.randint(1, 5))
+        reads = {n: [chance.randrange(3, 20) for _ in range(chance.randint(1, 6))] for n in some}
+        rows = {}
+        for n in some:
+            heard[n] += len(reads[n])
+            start, count = chance.randint(0, written[n]), chance.randint(1, 3)
+            tokens = tuple(chance.randrange(1, 20) for _ in range(count))
+            rows[n] = (start, tokens, tuple(chance.randint(1, heard[n]) for _ in tokens))
+            written[n] = start + count
+        answers = []
+        for which, each in enumerate((backend, reference)):
+            each.read([(slots[n][which], ids) for n, ids in reads.items()])
+            answers.append(each.step([Rows(slots[n][which], *row) for n, row in rows.items()]))
+        assert_rows_same(*answers)
+
+
+@pytest.mark.parametrize("batch", [3, 16])
+def test_many_streams_are_each_alone(batch: int, tmp_path: Path) -> None:
+    backend = load(random_model(BUILDS["post"], seed=5), tmp_path)
+    jobs = [(SPECS[n % len(SPECS)], sentence(n, length=2 + n % 11)) for n in range(18)]
+    for found, (spec, source) in zip(together(backend, jobs, batch), jobs, strict=True):
+        assert_same(found, translate(backend, spec, source))
+
+
+def test_a_stream_is_closed_without_a_trace(tmp_path: Path) -> None:
+    backend = load(random_model(BUILDS["pre"], seed=1), tmp_path)
+    first = translate(backend, "wait-k:2", sentence(1))
+    translate(backend, "wait-k:2", sentence(2, length=40))
+    assert translate(backend, "wait-k:2", sentence(1)) == first
+
+
+def test_sentences_beyond_the_last_known_position(tmp_path: Path) -> None:
+    model = random_model(dataclasses.replace(BUILDS["plain"], encoder_layers=1), seed=6)
+    answers = []
+    for backend in (load(model, tmp_path), TorchBackend(model)):
+        slot = backend.open()
+        backend.read([(slot, [3 + n % 17 for n in range(LONGEST + 6)])])
+        answers.append(backend.step([Rows(slot, 0, (EOS, 5), (LONGEST - 1, LONGEST + 6))]))
+    assert_rows_same(*answers)
+
+
+def assert_rows_same(found: list[list[Row]], expected: list[list[Row]]) -> None:
+    for row, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
+        assert row.candidate == other.candidate
+        assert row.confidence == pytest.approx(other.confidence, abs=1e-5)
+        np.testing.assert_allclose(row.degrees, other.degrees, atol=1e-5)
+
+
+def test_a_bidirectional_encoder_sees_the_whole_sentence(tmp_path: Path) -> None:
+    model = random_model(ModelConfig(20, 20, **SMALL, causal=False, capsules=WIDE), seed=2)
+    backend, reference = load(model, tmp_path), TorchBackend(model)
+    assert not backend.causal
+    answers = []
+    for each in (backend, reference):
+        slots = [each.open(), each.open()]
+        each.read([(slots[0], [4, 5, EOS]), (slots[1], [6, 7, 8, 9, 10, EOS])])
+        answers.append(each.step([Rows(slots[0], 0, (EOS,), (3,)), Rows(slots[1], 0, (EOS,), (6,))]))
+    assert_rows_same(*answers)
+    jobs = [("offline", sentence(seed, length=3 + 2 * seed)) for seed in range(4)]
+    expected = [translate(reference, *job) for job in jobs]
+    for steps, other in zip(together(backend, jobs, batch=4), expected, strict=True):
+        assert_same(steps, other)
+
+
+def test_padding_never_and_no_end_at_the_beginning(tmp_path: Path) -> None:
+    """A model that wants to write PAD most and EOS next gets EOS, except as its first token."""
+    model = random_model(BUILDS["separate"], seed=0)
+    table = model.output_embedding.weight.data
+    table.zero_()
+    model.output_norm.weight.data.zero_()
+    model.output_norm.bias.data.fill_(1.0)
+    table[PAD], table[EOS], table[7] = 3.0, 2.0, 1.0
+    backend = load(model, tmp_path)
+    slot = backend.open()
+    backend.read([(slot, [4])])
+    first, second = backend.step([Rows(slot, 0, (EOS, 7), (1, 1))])[0]
+    assert (first.candidate, second.candidate) == (7, EOS)
+    assert first.confidence == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("file", [ENCODER, DECODER])
+@pytest.mark.parametrize("damage", ["truncated", "garbled", "empty", "missing"])
+def test_damaged_graphs_are_one_sentence(file: str, damage: str, tmp_path: Path) -> None:
+    load(random_model(BUILDS["plain"]), tmp_path)
+    data = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(
+        {"truncated": data[: len(data) // 2], "garbled": b"\xff" + data[::-1]}.get(damage, b"")
+    )
+    if damage == "missing":
+        (tmp_path / file).unlink()
+    with pytest.raises(ModelError, match=f"cannot read .*{file}; copy or export the model again"):
+        OnnxBackend.load(tmp_path)

@@ -1,0 +1,184 @@
+"""The frame of the command line: help, errors, exit codes, and what starting up costs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import bethink
+from bethink.cli import main
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(bethink.__file__).parent.parent)}
+
+VERBS = ("translate", "explain", "evaluate", "plot", "prepare", "train", "average", "export", "bench", "completion")
+
+
+def sentence(capsys: pytest.CaptureFixture[str]) -> str:
+    """The one sentence on stderr, without the program's name."""
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("bethink: ")
+    assert err.count("\n") == 1
+    return err.removeprefix("bethink: ").strip()
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([verb, "--help"]) == 0
+    out = capsys.readouterr().out
+    paragraph = out.split("\n\n")[1]
+    assert len(paragraph.split()) > 15
+    assert out.split("examples:")[1].count(f"  bethink {verb}") >= 2
+
+
+def test_help_lists_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out.split("COMMAND\n")[1].split("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in listed] == list(VERBS)
+
+
+def test_without_a_verb_the_help_comes_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+    out, err = capsys.readouterr()
+    assert not out
+    assert "commands:" in err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("bethink 0")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["translat"], "Did you mean 'translate'?"),
+        (["translate", "--policy", "waitk:3"], "Did you mean 'wait-k'?"),
+        (["translate", "--rate", "slow"], "'slow' must be a number above 0; see: bethink translate --help"),
+        (["bench", "--streams", "0"], "'0' must be a whole number of at least 1"),
+        (["translate", "--json", "--watch"], "not allowed with"),
+        (["translate", "one.txt", "two.txt"], "unrecognized arguments: two.txt; see: bethink translate --help"),
+        (["plot", "results"], "required: --out"),
+        (["evaluate", "--source", "a"], "--reference is missing"),
+        (
+            ["evaluate", "--source", "a", "--reference", "b", "--out", "c", "--model", "m", "--models", "n"],
+            "do not go together",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(argv: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert words in sentence(capsys)
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["translate", "nowhere.txt"], "nowhere.txt: no such file or directory"),
+        (["translate", "."], ".: is a directory"),
+        (["translate", "--model", "klingon", "/dev/null"], "no model 'klingon'"),
+        (["plot", "nowhere.json", "--out", "x.svg"], "cannot read nowhere.json"),
+        (["evaluate", "--rescore", "nowhere.log"], "cannot read nowhere.log"),
+        (["average", "nowhere"], "nowhere has no checkpoint"),
+        (["explain", "  "], "no word"),
+    ],
+)
+def test_other_errors_are_one_sentence_and_1(
+    argv: list[str], words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(argv) == 1
+    assert words in sentence(capsys)
+
+
+def test_no_model_at_all_says_where_it_looked(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("BETHINK_MODELS", str(tmp_path / "elsewhere"))
+    assert main(["translate", "/dev/null"]) == 1
+    told = sentence(capsys)
+    assert "de-en" in told
+    assert str(tmp_path / "elsewhere") in told
+    assert "--model" in told
+
+
+def test_a_traceback_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BETHINK_TRACEBACK", "1")
+    with pytest.raises(FileNotFoundError):
+        main(["translate", "nowhere.txt"])
+
+
+@pytest.mark.parametrize("verb", ["prepare", "train", "average"])
+def test_without_torch_the_fix_is_named(
+    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [
+        name for name in sys.modules if name.startswith(("bethink.train", "bethink.model.", "bethink.export"))
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    argv = {
+        "prepare": ["tiny", "--out", "o"],
+        "train": ["tiny", "--data", "d", "--run", "r"],
+        "export": ["r", "--to", "t"],
+    }
+    assert main([verb, *argv.get(verb, ["run"])]) == 1
+    assert "pip install 'bethink[train]'" in sentence(capsys)
+
+
+def test_starting_up_imports_nothing_heavy() -> None:
+    code = "import sys; from bethink.cli import main; main(['--help']); print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT
+    ).stdout.split()
+    assert not {"torch", "numpy", "rich", "onnxruntime", "sentencepiece", "matplotlib"} & set(loaded)
+
+
+def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bethink.cli.translate._source", interrupted)
+    assert main(["translate"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_reader_that_leaves_is_no_error(model: Path, text: Path) -> None:
+    command = f"'{sys.executable}' -m bethink translate --model '{model}' --json '{text}' | head -n 1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert done.stdout.count("\n") == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_one_sentence() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "bethink", "completion", "bash"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env=ENVIRONMENT,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "bethink: cannot go on: no space left on device\n"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_verbs_and_flags(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    out = capsys.readouterr().out
+    assert " ".join(VERBS) in out
+    assert "--quality-profile" in out
+
+
+def test_bash_completes(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["completion", "bash"])
+    script = capsys.readouterr().out + 'COMP_WORDS=(bethink translate --wa); COMP_CWORD=2; _bethink; echo "$COMPREPLY"'
+    assert subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout == "--watch\n"

@@ -1,0 +1,202 @@
+"""`bethink translate`: text only on stdout, as soon as it is final, in every form."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import bethink
+from bethink.cli import main
+from bethink.trace import shown
+from bethink.translator import Translator
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(bethink.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
+
+PE = "pe:k=2,rho=0.05,r=1"
+
+
+def translate(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(["translate", *argv]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    return out
+
+
+@pytest.mark.parametrize("policy", ["wait-k:k=3", "offline", PE, "adaptive"])
+def test_a_line_in_is_a_line_out(
+    policy: str, model: Path, text: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = [translation.text for translation in Translator(model).translate_many(sentences, policy)]
+    assert translate(capsys, "--model", str(model), "--policy", policy, str(text)).splitlines() == expected
+
+
+def test_empty_lines_stay_and_the_last_line_is_completed(
+    model: Path, sentences: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text"
+    file.write_bytes(b"\xef\xbb\xbf" + f"{sentences[0]}\r\n\n{sentences[1]}".encode())
+    first, empty, second, rest = translate(capsys, "--model", str(model), str(file)).split("\n")
+    assert first
+    assert (empty, rest) == ("", "")
+    assert second == Translator(model).translate(sentences[1])
+
+
+def test_nothing_in_nothing_out(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert translate(capsys, "--model", str(model), "/dev/null") == ""
+
+
+def test_json_lines_tell_every_step(
+    model: Path, text: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = translate(capsys, "--model", str(model), "--policy", PE, str(text))
+    steps = [
+        json.loads(line)
+        for line in translate(capsys, "--model", str(model), "--policy", PE, "--json", str(text)).splitlines()
+    ]
+    assert "".join(step.get("text", "") for step in steps if step["action"] == "WRITE") == plain.replace("\n", "")
+    heard = [step["text"] for step in steps if step["action"] == "READ" and "text" in step]
+    assert heard == " ".join(sentences).split()
+    times = [step["at"] for step in steps]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("cut", [1, 7])
+def test_any_chunking_of_stdin(
+    cut: int, model: Path, text: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = translate(capsys, "--model", str(model), str(text))
+    monkeypatch.setattr("bethink.cli.translate.CHUNK", cut)
+    with text.open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert translate(capsys, "--model", str(model)) == whole
+
+
+def test_bytes_that_are_not_text_do_not_stop_it(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text"
+    file.write_bytes(b"te \xff\xfe himu \xc3")
+    assert translate(capsys, "--model", str(model), str(file)).count("\n") == 1
+
+
+def test_rate_lets_words_arrive_at_a_speakers_pace(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text"
+    file.write_text("te himu nakoru .\n")
+    out = translate(capsys, "--model", str(model), "--json", "--rate", "1200", str(file))
+    steps = [json.loads(line) for line in out.splitlines()]
+    arrivals = [step["at"] for step in steps if step["action"] == "READ" and "text" in step]
+    assert arrivals[-1] - arrivals[0] >= 0.09  # three pauses of 50 ms, the last word comes with the end of the line
+    assert len(arrivals) == 4
+
+
+class Running:
+    """A translate command whose input stays open."""
+
+    def __init__(self, *argv: str) -> None:
+        command = [sys.executable, "-m", "bethink", "translate", *argv]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENVIRONMENT)
+
+    def say(self, text: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(text.encode())
+        self.process.stdin.flush()
+
+    def hear(self, end: str, seconds: float = 60) -> str:
+        """Output up to `end`, or what came until the time was up."""
+        assert self.process.stdout
+        found, deadline = b"", time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.process.stdout, selectors.EVENT_READ)
+            while not found.endswith(end.encode()) and selector.select(deadline - time.monotonic()):
+                found += os.read(self.process.stdout.fileno(), 1)
+        return found.decode()
+
+    def close(self) -> int:
+        self.process.communicate()
+        return self.process.returncode
+
+
+def test_nothing_is_held_back_until_the_end(model: Path, sentences: list[str]) -> None:
+    session = Translator(model).session("wait-k:k=2")
+    running = Running("--model", str(model), "--policy", "wait-k:k=2")
+    try:
+        for line in sentences[:2]:
+            head, tail = line[: len(line) // 2], line[len(line) // 2 :] + "\n"
+            running.say(head)
+            early = shown(session.feed(head))
+            assert early
+            assert running.hear(early) == early  # while the sentence is still being said
+            running.say(tail)
+            rest = shown(session.feed(tail) + session.finish()) + "\n"
+            assert running.hear("\n") == rest  # while the input is still open
+    finally:
+        assert running.close() == 0
+
+
+@pytest.mark.parametrize("policy", ["wait-k:k=3", PE])
+def test_watch_as_a_transcript(
+    policy: str, model: Path, text: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = translate(capsys, "--model", str(model), "--policy", policy, "--watch", str(text)).splitlines()
+    read = [line.split()[1] for line in lines if line.startswith("READ")]
+    assert [word for word in read if word != "⏎"] == " ".join(sentences).split()
+    assert any("WRITE" in line for line in lines)
+    summary = {line[:8].strip(): line[8:].strip() for line in lines[-5:]}
+    assert summary["model"] == "random (random weights over the toy language)"
+    assert summary["policy"].startswith(policy.partition(",")[0])
+    assert summary["text"].startswith(f"3 sentences, {len(' '.join(sentences).split())} words heard")
+    assert "words" in summary["lag (AL)"]
+    assert "rounds per written token" in summary["speed"]
+
+
+def test_watch_names_the_evidence(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = translate(capsys, "--model", str(model), "--policy", "pe:k=2,rho=0,r=1", "--watch", str(text)).splitlines()
+    heard: list[str] = []
+    for line in lines:
+        if line.startswith("READ"):
+            heard.append(line.split()[1])
+        if "←" in line:
+            named = [part.split()[0] for part in line.split("← ")[1].split(" · ")]
+            assert set(named) <= set(heard)
+    assert any("←" in line for line in lines)
+
+
+def test_watch_on_a_terminal_leaves_the_transcript(model: Path, text: Path) -> None:
+    pty = pytest.importorskip("pty")
+    leader, follower = pty.openpty()
+    command = [sys.executable, "-m", "bethink", "translate", "--model", str(model), "--watch", str(text)]
+    environment = {**ENVIRONMENT, "TERM": "xterm-256color", "COLUMNS": "100"}
+    process = subprocess.Popen(command, stdout=follower, stdin=subprocess.DEVNULL, env=environment)
+    os.close(follower)
+    seen = b""
+    while True:
+        try:
+            seen += os.read(leader, 1 << 16)
+        except OSError:  # the terminal is gone with the process
+            break
+    os.close(leader)
+    assert process.wait() == 0
+    assert b"READ" in seen
+    assert b"path" in seen
+    assert b"rounds per written token" in seen
+
+
+def test_the_default_model_is_told_once(
+    model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "models").mkdir()
+    (tmp_path / "models" / "toy").symlink_to(model)
+    monkeypatch.chdir(tmp_path)
+    assert main(["translate", str(text)]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 3
+    assert err == "bethink: no model 'de-en' is here, using 'toy'\n"

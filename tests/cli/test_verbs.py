@@ -1,0 +1,136 @@
+"""explain, evaluate, plot and bench, on a real if untrained model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bethink.cli import main
+from bethink.translator import Translator
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+    assert main(list(argv)) == 0
+    return capsys.readouterr().out
+
+
+def test_explain_has_a_row_for_every_word(
+    model: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(capsys, "explain", sentences[0], "--model", str(model), "--policy", "wait-k:k=2")
+    translation = next(Translator(model).translate_many([sentences[0]], "wait-k:k=2"))
+    rows = [line.split() for line in out.splitlines() if line.strip()[:1].isdigit()]
+    heard_by = [int(row[0]) for row in rows]
+    assert len(rows) == len(translation.text.split())
+    assert heard_by == sorted(heard_by)
+    assert heard_by[-1] == len(sentences[0].split())
+    heard = [word for row in rows for word in row[1:] if word in sentences[0].split()]
+    assert heard == sentences[0].split()
+    assert "its turn" in out
+    assert "nothing more to hear" in out
+
+
+def test_explain_names_what_spoke_for_a_word(
+    model: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(capsys, "explain", sentences[0], "--model", str(model), "--policy", "pe:k=2,rho=0.0,r=1")
+    assert "translates " in out
+    out = run(capsys, "explain", sentences[0], "--model", str(model), "--policy", "pe:k=2,rho=1.0,r=1")
+    assert "translates " not in out
+    assert "waited long enough" in out
+    assert "1×" in out
+
+
+@pytest.mark.parametrize("policy", ["pe:k=2,rho=0.0,r=1", "wait-k:k=2"])
+def test_explain_draws(
+    policy: str, model: Path, sentences: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "degree.svg"
+    out = run(capsys, "explain", sentences[0], "--model", str(model), "--policy", policy, "--out", str(picture))
+    assert picture.read_text(encoding="utf-8").lstrip().startswith("<?xml")
+    assert "degree.svg" in out.replace("\n", "")
+
+
+def test_evaluate_rescore_and_plot(
+    model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results = tmp_path / "results"
+    files = ["--source", str(text), "--reference", str(references), "--model", str(model)]
+    out = run(
+        capsys, "evaluate", *files, "--policy", "wait-k:1", "wait-k:4", "--policy", "offline", "--out", str(results)
+    )
+    assert "wait-k:k=4" in out
+    assert "nrefs:1" in out
+    record = json.loads((results / "results.json").read_text())
+    assert [result["policy"] for result in record["results"]] == [
+        "wait-k:k=1,rate=1.0",
+        "wait-k:k=4,rate=1.0",
+        "offline",
+    ]
+    logs = [str(results / result["log"]) for result in record["results"]]
+    run(capsys, "evaluate", "--rescore", *logs, "--out", str(tmp_path / "again"))
+    again = json.loads((tmp_path / "again" / "results.json").read_text())
+    for scored in ("latency", "quality"):
+        assert [result[scored] for result in again["results"]] == [result[scored] for result in record["results"]]
+    assert run(capsys, "plot", str(results), "--out", str(tmp_path / "curve.svg")).strip() == str(
+        tmp_path / "curve.svg"
+    )
+    assert (tmp_path / "curve.svg").stat().st_size > 1000
+
+
+def test_evaluate_by_the_clock(
+    model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", str(text), "--reference", str(references), "--model", str(model), "--out", str(tmp_path / "r")]
+    run(capsys, "evaluate", *files, "--policy", "wait-k:2", "--clock", "--wpm", "200")
+    result = json.loads((tmp_path / "r" / "results.json").read_text())["results"][0]
+    assert result["wpm"] == 200
+    assert result["latency"]["clock"]["AL"] > 0
+
+
+def test_a_bank_of_equal_models_is_the_model(
+    model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", str(text), "--reference", str(references), "--policy", "adaptive:k_max=3"]
+    run(capsys, "evaluate", *files, "--models", *[str(model)] * 3, "--out", str(tmp_path / "bank"))
+    run(capsys, "evaluate", *files, "--model", str(model), "--out", str(tmp_path / "one"))
+    bank, one = (json.loads((tmp_path / name / "results.json").read_text())["results"][0] for name in ("bank", "one"))
+    assert bank["latency"] == one["latency"]
+    assert bank["quality"] == one["quality"]
+    assert bank["model"] == "random and 2 more"
+
+
+def test_evaluate_says_which_file_is_shorter(
+    model: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    short = tmp_path / "short"
+    short.write_text("one line\n")
+    files = ["--source", str(text), "--reference", str(short), "--model", str(model), "--out", str(tmp_path / "r")]
+    assert main(["evaluate", *files]) == 1
+    assert "has 3 lines" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("streams", ["1", "4"])
+def test_bench_counts(
+    streams: str, model: Path, text: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["bench", "--model", str(model), "--source", str(text), "--streams", streams, "--repeat", "1", "--json"]
+    report = json.loads(run(capsys, *argv, "--policy", "wait-k:3", "pe:k=3,rho=0"))
+    wait, pe = report["policies"]
+    written = sum(len(t.writes) for t in Translator(model).translate_many(sentences, "wait-k:3"))
+    assert wait["tokens"] == written
+    assert wait["rows_per_token"] == pytest.approx(1, abs=0.05)
+    assert (wait["rounds_per_token"] < 0.8) == (streams == "4")
+    assert pe["rows_per_token"] >= 1
+    assert report["load_seconds"] > 0
+    assert report["peak_megabytes"] > 10
+    assert wait["seconds_per_token"] * wait["tokens_per_second"] == pytest.approx(1, rel=1e-3)
+
+
+def test_bench_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = run(capsys, "bench", "--model", str(model), "--repeat", "1")
+    assert "wait-k:k=3" in out
+    assert "10 sentences, 1 at a time" in out
+    assert "peak memory" in out

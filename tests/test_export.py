@@ -1,0 +1,172 @@
+"""An exported folder is complete, checked, and translates as the weights do, without PyTorch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bethink import folder as folders
+from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
+from bethink.errors import MissingExtra, ModelError, UsageError
+from bethink.export import CARD, export
+from bethink.folder import CONFIG, WEIGHTS, Folder
+from bethink.model.config import ModelConfig
+from bethink.model.weights import save_tensors, unique_tensors
+from bethink.text import Words
+from bethink.translator import Translator
+from tests.models import BUILDS, SMALL, random_model
+
+TEXT = "b a c d e f g h . a b c d b h g ! f e d"
+LIGHT = """
+import sys
+from bethink.translator import Translator
+print(Translator(sys.argv[1]).translate(sys.argv[2]))
+assert "onnxruntime" in sys.modules
+heavy = {"torch", "onnx", "safetensors", "matplotlib", "sacrebleu"} & set(sys.modules)
+assert not heavy, heavy
+"""
+
+
+def trained(path: Path, config: ModelConfig = BUILDS["post"], policy: str = "pe:k=2,rho=0.05,r=2") -> Path:
+    """A model folder as training leaves it."""
+    path.mkdir(parents=True)
+    save_tensors(path / WEIGHTS, unique_tensors(random_model(config, seed=7), "model."))
+    words = {size: Words([chr(ord("a") + n) for n in range(size - 5)] + [".", "!"]) for size in (20, 24)}
+    folders.create(
+        path,
+        name="toy",
+        model=config,
+        vocabularies={"source": words[config.source_vocabulary], "target": words[config.target_vocabulary]},
+        files=[WEIGHTS],
+        policy=policy,
+        about={"data": "made up"},
+    )
+    return path
+
+
+@pytest.mark.parametrize("build", ["post", "deep", "plain"])
+def test_an_export_translates_like_the_weights(build: str, tmp_path: Path) -> None:
+    policy = "wait-k:2" if build == "plain" else "pe:k=2,rho=0.05,r=2"
+    source = trained(tmp_path / "source", BUILDS[build], policy)
+    made = export(source, tmp_path / "made")
+    light, heavy = Translator(made, backend="onnx"), Translator(source, backend="torch", device="cpu")
+    assert isinstance(light.backend, OnnxBackend)
+    assert light.policy == heavy.policy
+    assert light.translate(TEXT) == heavy.translate(TEXT) != ""
+
+
+def test_translating_needs_no_torch(tmp_path: Path) -> None:
+    source = trained(tmp_path / "source")
+    made = export(source, tmp_path / "made")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run(
+        [sys.executable, "-c", LIGHT, str(made), TEXT],
+        capture_output=True,
+        encoding="utf-8",
+        env=environment,
+        check=False,
+    )
+    assert done.stderr == ""
+    assert done.stdout == Translator(source, device="cpu").translate(TEXT) + "\n"
+
+
+def test_the_folder_stands_alone(tmp_path: Path) -> None:
+    made = export(trained(tmp_path / "source"), tmp_path / "new" / "made")
+    assert {path.name for path in made.iterdir()} == {CONFIG, CARD, ENCODER, DECODER, "source.txt", "target.txt"}
+    assert [path.name for path in made.parent.iterdir()] == ["made"]
+    folder = Folder.open(made)
+    assert (folder.name, folder.policy) == ("toy", "pe:k=2,rho=0.05,r=2")
+    assert folder.about == {"data": "made up", "precision": "float32"}
+    assert folder.config["files"].keys() == {ENCODER, DECODER, "source.txt", "target.txt"}
+    card = (made / CARD).read_text(encoding="utf-8")
+    assert card.startswith("# toy\n")
+    assert "- data: made up\n" in card
+    assert "2 causal encoder layers" in card
+
+
+def test_what_is_given_replaces_what_the_source_says(tmp_path: Path) -> None:
+    source = trained(tmp_path / "source")
+    made = export(source, tmp_path / "made", policy="wait-k:4", name="other", about={"bleu": 3}, weights=True)
+    folder = Folder.open(made)
+    assert (folder.name, folder.policy) == ("other", "wait-k:k=4,rate=1.0")
+    assert folder.about == {"data": "made up", "bleu": 3, "precision": "float32"}
+    assert (made / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
+    again = export(made, tmp_path / "again")
+    assert (again / DECODER).read_bytes() == (made / DECODER).read_bytes()
+
+
+def test_a_training_run_is_exported_by_its_model(tmp_path: Path) -> None:
+    trained(tmp_path / "run" / "model")
+    assert Folder.open(export(tmp_path / "run", tmp_path / "made")).name == "toy"
+
+
+def test_shared_embeddings_are_stored_once(tmp_path: Path) -> None:
+    sizes = []
+    for share in ("all", "none"):
+        config = ModelConfig(20, 20, **{**SMALL, "width": 256}, share=share)
+        made = export(trained(tmp_path / share, config, "wait-k:2"), tmp_path / f"made-{share}")
+        sizes.append((made / DECODER).stat().st_size)
+    assert sizes[1] - sizes[0] == pytest.approx(20 * 256 * 4, abs=200)
+
+
+def test_a_bidirectional_model_can_be_exported(tmp_path: Path) -> None:
+    source = trained(tmp_path / "source", ModelConfig(20, 20, **SMALL, causal=False), "offline")
+    made = export(source, tmp_path / "made")
+    assert Translator(made).translate(TEXT) == Translator(source, device="cpu").translate(TEXT)
+    assert "bidirectional" in (made / CARD).read_text(encoding="utf-8")
+
+
+def test_a_damaged_graph_is_found_by_its_hash(tmp_path: Path) -> None:
+    made = export(trained(tmp_path / "source"), tmp_path / "made")
+    data = (made / DECODER).read_bytes()
+    (made / DECODER).write_bytes(data[:-100])
+    with pytest.raises(ModelError, match="is not the file the model was made with"):
+        Translator(made)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "says"),
+    [
+        ({"precision": "int3"}, UsageError, "no precision named 'int3'"),
+        ({"policy": "waitk"}, UsageError, "no policy named 'waitk'"),
+        ({"policy": "pe:k=2"}, ModelError, "no capsules"),
+    ],
+)
+def test_what_cannot_be_leaves_nothing(
+    settings: dict[str, str], error: type[Exception], says: str, tmp_path: Path
+) -> None:
+    source = trained(tmp_path / "source", BUILDS["plain"], "wait-k:2")
+    with pytest.raises(error, match=says):
+        export(source, tmp_path / "made", **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    source = trained(tmp_path / "source")
+    before = sorted((path.name, path.read_bytes()) for path in source.iterdir())
+    with pytest.raises(UsageError, match="already exists; remove it or export to another folder"):
+        export(source, source)
+    assert sorted((path.name, path.read_bytes()) for path in source.iterdir()) == before
+
+
+def test_only_weights_can_be_exported(tmp_path: Path) -> None:
+    made = export(trained(tmp_path / "source"), tmp_path / "made")
+    with pytest.raises(ModelError, match=f"has no {WEIGHTS}; export from"):
+        export(made, tmp_path / "again")
+    with pytest.raises(ModelError, match="not a model folder"):
+        export(tmp_path, tmp_path / "again")
+
+
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = trained(tmp_path / "source")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    for name in ("graph", "network"):
+        monkeypatch.delitem(sys.modules, f"bethink.export.{name}", raising=False)
+        monkeypatch.delattr(f"bethink.export.{name}", raising=False)
+    with pytest.raises(MissingExtra, match=r"pip install 'bethink\[train\]'"):
+        export(source, tmp_path / "made")
+    assert not (tmp_path / "made").exists()

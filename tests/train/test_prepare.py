@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import errno
+import gzip
+import io
+import json
+import lzma
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from bethink.errors import DataError
+from bethink.text import EOS, PAD, load_vocabulary
+from bethink.train import corpora, prepare
+from bethink.train.recipe import Recipe
+
+SOURCE = ["das ist ein Haus .", "wir gehen nach Hause .", "", "er sieht das Haus ."]
+TARGET = ["this is a house .", "we go home .", "nothing", "he sees the house ."]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    write(folder, "train", SOURCE, TARGET)
+    write(folder, "dev", SOURCE[:2], TARGET[:2])
+    return folder
+
+
+def write(folder: Path, name: str, source: list[str], target: list[str]) -> None:
+    (folder / f"{name}.de").write_text("\n".join(source) + "\n")
+    (folder / f"{name}.en").write_text("\n".join(target) + "\n")
+
+
+def recipe(*changes: str) -> Recipe:
+    files = ["data.toy=0", "data.source=de", "data.target=en", "data.train=['train']", "data.dev=['dev']"]
+    return Recipe.load("tiny", [*files, *changes])
+
+
+def run(corpus: Path, *changes: str) -> Path:
+    return prepare.prepare(recipe(*changes), corpus, corpus.parent / "out", Console(file=io.StringIO()))
+
+
+def counts(folder: Path) -> dict[str, int]:
+    return json.loads((folder / "manifest.json").read_text())["counts"]
+
+
+def decoded(folder: Path, side: str) -> list[str]:
+    about = json.loads((folder / "manifest.json").read_text())[side]
+    vocabulary = load_vocabulary(folder / about["file"], about["kind"])
+    ids, offsets = (np.load(folder / f"train.{side}.{name}.npy") for name in ("ids", "offsets"))
+    assert ids.dtype == np.uint16
+    sentences = [ids[start:end].tolist() for start, end in pairwise(offsets)]
+    assert all(sentence[-1] == EOS and PAD not in sentence for sentence in sentences)
+    return [" ".join(vocabulary.piece(token) for token in sentence[:-1]) for sentence in sentences]
+
+
+def test_pairs_come_through_in_order_without_the_empty_ones(corpus: Path) -> None:
+    folder = run(corpus)
+    assert decoded(folder, "source") == [line for line in SOURCE if line]
+    assert decoded(folder, "target") == [line for line in TARGET if line != "nothing"]
+    assert counts(folder)["train pairs dropped: empty"] == 1
+    assert (folder / "dev.txt.source").read_text().splitlines() == SOURCE[:2]
+
+
+def test_compressed_files_give_the_same(corpus: Path) -> None:
+    plain = decoded(run(corpus), "source")
+    for name, pack in (("train.de", gzip.compress), ("train.en", lzma.compress)):
+        path = corpus / name
+        path.with_name(name + {gzip.compress: ".gz", lzma.compress: ".xz"}[pack]).write_bytes(pack(path.read_bytes()))
+        path.unlink()
+    other = prepare.prepare(recipe(), corpus, corpus.parent / "again", Console(file=io.StringIO()))
+    assert decoded(other, "source") == plain
+
+
+def test_sentencepieces_are_what_the_stream_will_see(tmp_path: Path, small: Callable[..., Recipe]) -> None:
+    made = small("text.kind=sentencepiece", "text.size=100", "text.joint=true", "model.share=all")
+    folder = prepare.prepare(made, tmp_path, tmp_path / "out", Console(file=io.StringIO()))
+    about = json.loads((folder / "manifest.json").read_text())
+    assert about["source"]["size"] == about["target"]["size"] == 100
+    vocabulary = load_vocabulary(folder / about["source"]["file"], "sentencepiece")
+    line = (folder / "dev.txt.source").read_text().splitlines()[0]
+    end = int(np.load(folder / "dev.source.offsets.npy")[1])
+    expected = [token for word in line.split() for token in vocabulary.encode(word)]
+    assert np.load(folder / "dev.source.ids.npy")[:end].tolist() == [*expected, EOS]
+
+
+def test_filters_drop_and_count(corpus: Path) -> None:
+    write(corpus, "train", ["a b c d e f g", "a", "a b", "a b"], ["a b", "a b c d", "x y", "x y"])
+    folder = run(corpus, "data.longest=6", "data.ratio=2", "data.unique=true")
+    assert decoded(folder, "source") == ["a b"]
+    found = counts(folder)
+    assert found["train pairs dropped: too long"] == 1
+    assert found["train pairs dropped: lengths too different"] == 1
+    assert found["train pairs dropped: seen before"] == 1
+
+
+def test_lower_case_and_moses(corpus: Path) -> None:
+    write(corpus, "train", ["Das Haus, ja."], ["The house, yes."])
+    assert decoded(run(corpus, "text.tokenise=moses", "text.lower=true"), "target") == ["the house , yes ."]
+
+
+def test_many_lines_are_tokenised_in_processes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "FEW", 1)
+    assert decoded(run(corpus, "text.tokenise=moses"), "source") == [line for line in SOURCE if line]
+
+
+def test_a_second_time_says_so_and_other_settings_are_refused(corpus: Path) -> None:
+    folder = run(corpus)
+    before = (folder / "manifest.json").stat().st_mtime_ns
+    said = io.StringIO()
+    prepare.prepare(recipe(), corpus, folder, Console(file=said, width=500))
+    assert "prepared already" in said.getvalue()
+    assert (folder / "manifest.json").stat().st_mtime_ns == before
+    with pytest.raises(DataError, match=r"text.least: 1 → 2"):
+        run(corpus, "text.least=2")
+    write(corpus, "dev", SOURCE[1:2], TARGET[1:2])
+    with pytest.raises(DataError, match=r"dev\.de"):
+        run(corpus)
+
+
+def refused(corpus: Path, message: str, *changes: str) -> None:
+    before = sorted(corpus.parent.iterdir())
+    with pytest.raises(DataError, match=message):
+        run(corpus, *changes)
+    assert sorted(corpus.parent.iterdir()) == before, "something was left behind"
+
+
+def test_missing_files_are_all_named_with_their_origin(corpus: Path) -> None:
+    (corpus / "train.de").unlink()
+    (corpus / "dev.en").unlink()
+    refused(corpus, r"train\.de, dev\.en .*they come from: the library", "data.origin=the library")
+
+
+def test_unequal_files_are_refused(corpus: Path) -> None:
+    (corpus / "train.en").write_text("one\ntwo\n")
+    refused(corpus, r"train\.de has 4 lines but .*train\.en has 2")
+
+
+def test_bad_utf8_is_named_by_file_and_line(corpus: Path) -> None:
+    (corpus / "train.en").write_bytes(b"one\ntwo\nthr\xe9e\nfour\n")
+    refused(corpus, r"train\.en, line 3, is not UTF-8")
+
+
+def test_a_damaged_archive_is_named(corpus: Path) -> None:
+    (corpus / "train.en.xz").write_bytes(lzma.compress((corpus / "train.en").read_bytes())[:-20])
+    (corpus / "train.en").unlink()
+    refused(corpus, r"train\.en\.xz is damaged")
+
+
+def test_nothing_left_after_the_filters(corpus: Path) -> None:
+    refused(corpus, "nothing is left", "data.longest=1")
+
+
+def test_a_full_disk_leaves_nothing_behind(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    refused(corpus, "No space left on device")
+
+
+def test_a_folder_that_is_something_else_is_left_alone(corpus: Path) -> None:
+    out = corpus.parent / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("all my work")
+    with pytest.raises(DataError, match="holds no prepared data"):
+        run(corpus)
+    assert (out / "thesis.txt").exists()
