@@ -13,9 +13,13 @@ BUILDS = {
     "post": ModelConfig(20, 20, **SMALL, capsules=CAPSULES),
     "pre": ModelConfig(20, 20, **SMALL, norm="pre", capsules=CAPSULES),
     "separate": ModelConfig(20, 24, **SMALL, share="none", capsules=CAPSULES),
-    "deep": ModelConfig(20, 24, **{**SMALL, "encoder_layers": 3, "decoder_layers": 1}, share="target", capsules=CAPSULES),
+    "deep": ModelConfig(
+        20, 24, **{**SMALL, "encoder_layers": 3, "decoder_layers": 1}, share="target", capsules=CAPSULES
+    ),
     "plain": ModelConfig(20, 20, **SMALL),
-    "one": ModelConfig(20, 20, **SMALL, capsules=CapsuleConfig(translated=1, untranslated=3, width=4, iterations=2, hidden=8)),
+    "one": ModelConfig(
+        20, 20, **SMALL, capsules=CapsuleConfig(translated=1, untranslated=3, width=4, iterations=2, hidden=8)
+    ),
 }
 
 

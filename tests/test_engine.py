@@ -61,7 +61,11 @@ def test_streaming_is_naive_recomputation(spec: str, source: list[list[int]], se
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(SPECS), words), min_size=1, max_size=12), st.integers(0, 10**6), st.integers(1, 5))
+@given(
+    st.lists(st.tuples(st.sampled_from(SPECS), words), min_size=1, max_size=12),
+    st.integers(0, 10**6),
+    st.integers(1, 5),
+)
 def test_interleaved_is_alone(jobs: list[tuple[str, list[list[int]]]], seed: int, batch: int) -> None:
     """Streams of all policies, hearing words at random moments, each get the very steps they get alone."""
     backend, chance = FakeBackend(seed), random.Random(seed)

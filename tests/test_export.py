@@ -34,7 +34,7 @@ assert not heavy, heavy
 def trained(path: Path, config: ModelConfig = BUILDS["post"], policy: str = "pe:k=2,rho=0.05,r=2") -> Path:
     """A model folder as training leaves it."""
     path.mkdir(parents=True)
-    save_tensors(path / WEIGHTS, unique_tensors(random_model(config, seed=7), "model."))
+    save_tensors(path / WEIGHTS, unique_tensors(random_model(config, seed=7)))
     words = {size: Words([chr(ord("a") + n) for n in range(size - 5)] + [".", "!"]) for size in (20, 24)}
     folders.create(
         path,

@@ -19,7 +19,7 @@ SOURCE = Path(bethink.__file__).parent
 
 # A part may import its own layer and those above it in this list, never those below.
 LAYERS = [
-    ["errors", "policy", "trace", "text", "toy"],
+    ["errors", "files", "policy", "trace", "text", "toy"],
     ["model.config"],
     ["folder"],
     ["model"],
@@ -35,7 +35,7 @@ WITH_TORCH = ("model", "train", "export", "backend.torch")
 WITH_EXTRAS = (*WITH_TORCH, "serve")
 OPTIONAL = {"torch", "safetensors", "sacrebleu", "sacremoses", "matplotlib", "onnx", "tensorboard"}
 OPTIONAL |= {"fastapi", "starlette", "uvicorn", "websockets", "prometheus_client", "ray"}
-FOUNDATION = {"errors": set(), "policy": {"numpy"}, "trace": set(), "text": {"sentencepiece"}}
+FOUNDATION = {"errors": set(), "files": set(), "policy": {"numpy"}, "trace": set(), "text": {"sentencepiece"}}
 
 
 @dataclass(frozen=True)

@@ -82,4 +82,6 @@ def check(backend: Backend, policy: Policy) -> None:
             "use wait-k or adaptive, or a model trained with the PED system"
         )
     if not backend.causal and not isinstance(policy, Offline):
-        raise ModelError(f"policy {policy} reads word by word, but this model's encoder is bidirectional; use 'offline'")
+        raise ModelError(
+            f"policy {policy} reads word by word, but this model's encoder is bidirectional; use 'offline'"
+        )

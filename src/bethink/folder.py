@@ -6,13 +6,13 @@ import functools
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bethink.errors import BethinkError, ModelError
+from bethink.files import write_atomically
 from bethink.model.config import ModelConfig
 from bethink.text import Vocabulary, load_vocabulary
 
@@ -72,11 +72,19 @@ class Folder:
             if not (self.path / name).is_file():
                 raise ModelError(f"the model in {self.path} lacks its file {name}; copy or export the model again")
             if sha256(self.path / name) != digest:
-                raise ModelError(f"{self.path / name} is not the file the model was made with; copy or export the model again")
+                raise ModelError(
+                    f"{self.path / name} is not the file the model was made with; copy or export the model again"
+                )
 
 
 def create(
-    path: Path, *, name: str, model: ModelConfig, vocabularies: dict[str, Vocabulary], files: Iterable[str], policy: str,
+    path: Path,
+    *,
+    name: str,
+    model: ModelConfig,
+    vocabularies: dict[str, Vocabulary],
+    files: Iterable[str],
+    policy: str,
     about: dict[str, Any],
 ) -> Folder:
     """Complete a folder whose other `files` already lie in `path`: vocabularies, then config.json last."""
@@ -109,21 +117,6 @@ def find(name: str | os.PathLike[str]) -> Path:
         f"no model '{os.fspath(name)}': it is neither a model folder nor a name known in {', '.join(map(str, places))}; "
         f"known are: {', '.join(known) or 'none'}"
     )
-
-
-def write_atomically(path: Path, data: bytes) -> None:
-    """The whole file or none of it, even if the power goes."""
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def sha256(path: Path) -> str:

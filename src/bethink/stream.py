@@ -75,7 +75,8 @@ class Stream:
 
     def hear(self, word: Sequence[int]) -> None:
         """One more source word, as its tokens."""
-        assert word and not self._closed, "words come before the end"
+        assert word, "a word has tokens"
+        assert not self._closed, "words come before the end"
         self._source += word
         self._begins += [True] + [False] * (len(word) - 1)
 

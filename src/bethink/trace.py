@@ -16,8 +16,9 @@ class Step:
     """One action of a stream, with everything that explains it.
 
     A WRITE carries what was known when the word was weighed: `degrees` and `gain` run over the source tokens read; `gain` is
-    empty where nothing looked ahead, both are for a model without capsules. `text` is what the step adds to what people see: for a READ the source word
-    whose first token was read, for a WRITE the target text that became final (whole words only, so often nothing).
+    empty where nothing looked ahead, both are for a model without capsules. `text` is what the step adds to what people see:
+    for a READ the source word whose first token was read, for a WRITE the target text that became final (whole words only,
+    so often nothing).
     """
 
     action: Action

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from bethink import folder as folders
 from bethink.backend import Backend
 from bethink.engine import Engine, check
-from bethink.errors import DataError, MissingExtra, ModelError
+from bethink.errors import DataError, MissingExtra, ModelError, UsageError, unknown
 from bethink.model.config import LONGEST
 from bethink.policy import Action, Policy, parse
 from bethink.stream import Stream
@@ -59,7 +59,12 @@ class Translator:
         yield from session.finish()
 
     def translate_many(
-        self, sentences: Sequence[str], policy: str | Policy | None = None, *, batch: int = 64, engine: Engine | None = None
+        self,
+        sentences: Sequence[str],
+        policy: str | Policy | None = None,
+        *,
+        batch: int = 64,
+        engine: Engine | None = None,
     ) -> Iterator[Translation]:
         """One stream per line, `batch` of them at a time, results in order; lines are not split into sentences."""
         policy = self._policy(policy)
@@ -85,7 +90,9 @@ class Translator:
         segmenter = Segmenter(self.source)
         words = [event for event in segmenter.feed(line) + segmenter.finish() if isinstance(event, Word)]
         if (tokens := sum(len(word.ids) for word in words)) >= LONGEST:
-            raise DataError(f"{where} has {tokens} tokens, but a sentence may have at most {LONGEST - 1}; split it into sentences")
+            raise DataError(
+                f"{where} has {tokens} tokens, but a sentence may have at most {LONGEST - 1}; split it into sentences"
+            )
         return words
 
     def _policy(self, policy: str | Policy | None) -> Policy:
@@ -224,15 +231,19 @@ class Session:
 
 def _load(folder: folders.Folder, backend: str | None, device: str | None, threads: int) -> Backend:
     if backend not in (None, "onnx", "torch"):
-        raise ModelError(f"no backend named '{backend}'; there are onnx and torch")
+        raise unknown("backend", backend, ("onnx", "torch"))
+    if backend == "onnx" and device is not None:
+        raise UsageError(f"device {device} is for the torch backend; the onnx backend runs on the CPU")
     if backend != "torch" and device is None and folder.has("decoder.onnx"):
         from bethink.backend.onnx import OnnxBackend
 
         return OnnxBackend.load(folder.path, threads=threads)
     if backend == "onnx" or not folder.has(folders.WEIGHTS):
-        raise ModelError(f"the model in {folder.path} has no {'ONNX graphs' if backend == 'onnx' else 'weights for torch'}")
+        raise ModelError(
+            f"the model in {folder.path} has no {'ONNX graphs' if backend == 'onnx' else 'weights for torch'}"
+        )
     try:
         from bethink.backend.torch import TorchBackend
     except ModuleNotFoundError as error:
         raise MissingExtra("translating with a model that has no ONNX graphs", "train") from error
-    return TorchBackend.load(folder.path, device=device)
+    return TorchBackend.load(folder, device, threads)

@@ -18,7 +18,15 @@ from bethink.text import EOS
 from bethink.trace import Step
 from tests.models import BUILDS, SMALL, random_model
 
-SPECS = ["offline", "wait-k:1", "wait-k:3,1.5", "adaptive:0.9,0.1,6", "pe:k=2,rho=0.05,r=2", "pe:k=1,rho=0.3,r=3", "pe-flip:k=3,tau=0.02"]
+SPECS = [
+    "offline",
+    "wait-k:1",
+    "wait-k:3,1.5",
+    "adaptive:0.9,0.1,6",
+    "pe:k=2,rho=0.05,r=2",
+    "pe:k=1,rho=0.3,r=3",
+    "pe-flip:k=3,tau=0.02",
+]
 
 
 def sentence(seed: int, length: int = 9) -> list[list[int]]:
@@ -37,7 +45,9 @@ def stream(backend: TorchBackend | Bank, spec: str, source: list[list[int]]) -> 
     return one.take()
 
 
-def parallel(model: Transformer, source: list[list[int]], steps: list[Step]) -> tuple[list[int], torch.Tensor, torch.Tensor | None]:
+def parallel(
+    model: Transformer, source: list[list[int]], steps: list[Step]
+) -> tuple[list[int], torch.Tensor, torch.Tensor | None]:
     writes = [step for step in steps if step.action is Action.WRITE]
     ids = torch.tensor([[token for word in source for token in word] + [EOS]])
     inputs = torch.tensor([[EOS] + [step.token for step in writes[:-1]]])
@@ -84,7 +94,9 @@ def test_many_streams_are_each_alone() -> None:
         engine.close(streams[n])
     engine.run()
     for one, steps in zip(streams, expected, strict=True):
-        assert [(step.action, step.token, step.read) for step in one.take()] == [(s.action, s.token, s.read) for s in steps]
+        assert [(step.action, step.token, step.read) for step in one.take()] == [
+            (s.action, s.token, s.read) for s in steps
+        ]
 
 
 def test_slots_are_used_again_without_memory_of_the_past() -> None:

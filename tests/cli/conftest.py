@@ -32,7 +32,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capsules=CapsuleConfig(width=8, hidden=16),
     )
     torch.manual_seed(1)
-    save_tensors(path / folder.WEIGHTS, unique_tensors(Transformer(config), "model."))
+    save_tensors(path / folder.WEIGHTS, unique_tensors(Transformer(config)))
     folder.create(
         path,
         name="random",

@@ -20,10 +20,10 @@ def test_explain_has_a_row_for_every_word(
     model: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = run(capsys, "explain", sentences[0], "--model", str(model), "--policy", "wait-k:k=2")
-    translation = next(Translator(model).translate_many([sentences[0]], "wait-k:k=2"))
+    words = Translator(model).translate(sentences[0], "wait-k:k=2").split()
     rows = [line.split() for line in out.splitlines() if line.strip()[:1].isdigit()]
     heard_by = [int(row[0]) for row in rows]
-    assert len(rows) == len(translation.text.split())
+    assert len(rows) == len(words)
     assert heard_by == sorted(heard_by)
     assert heard_by[-1] == len(sentences[0].split())
     heard = [word for row in rows for word in row[1:] if word in sentences[0].split()]
@@ -72,12 +72,22 @@ def test_evaluate_rescore_and_plot(
     logs = [str(results / result["log"]) for result in record["results"]]
     run(capsys, "evaluate", "--rescore", *logs, "--out", str(tmp_path / "again"))
     again = json.loads((tmp_path / "again" / "results.json").read_text())
-    for scored in ("latency", "quality"):
+    for scored in ("model", "policy", "latency", "quality"):
         assert [result[scored] for result in again["results"]] == [result[scored] for result in record["results"]]
     assert run(capsys, "plot", str(results), "--out", str(tmp_path / "curve.svg")).strip() == str(
         tmp_path / "curve.svg"
     )
     assert (tmp_path / "curve.svg").stat().st_size > 1000
+
+
+def test_a_log_from_elsewhere_is_named_after_its_folder(
+    model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", str(text), "--reference", str(references), "--model", str(model), "--out", str(tmp_path / "r")]
+    run(capsys, "evaluate", *files, "--policy", "offline")
+    (tmp_path / "r" / "results.json").unlink()
+    (tmp_path / "r" / "offline").rename(tmp_path / "r" / "theirs")
+    assert "theirs" in run(capsys, "evaluate", "--rescore", str(tmp_path / "r" / "theirs" / "instances.log"))
 
 
 def test_evaluate_by_the_clock(

@@ -32,7 +32,11 @@ def test_padding_has_no_influence() -> None:
     path = torch.tensor([[2, 4, 6, 6]])
     with torch.no_grad():
         alone = model(source, target, path)
-        padded = model(torch.nn.functional.pad(source, (0, 3)), torch.nn.functional.pad(target, (0, 2)), torch.nn.functional.pad(path, (0, 2), value=6))
+        padded = model(
+            torch.nn.functional.pad(source, (0, 3)),
+            torch.nn.functional.pad(target, (0, 2)),
+            torch.nn.functional.pad(path, (0, 2), value=6),
+        )
     torch.testing.assert_close(alone.output, padded.output[:, :4])
     torch.testing.assert_close(alone.routing.degrees, padded.routing.degrees[:, :4, :6])
     assert padded.routing.degrees[:, :4, 6:].abs().max() == 0
@@ -54,7 +58,9 @@ def test_the_released_scale_bounds_the_degree() -> None:
     config = ModelConfig(20, 20, **SMALL, capsules=CapsuleConfig(width=256, hidden=8, scale=256**-0.5))
     model = random_model(config)
     with torch.no_grad():
-        degrees = model(torch.randint(3, 20, (2, 7)), torch.randint(3, 20, (2, 5)), torch.full((2, 5), 7)).routing.degrees
+        degrees = model(
+            torch.randint(3, 20, (2, 7)), torch.randint(3, 20, (2, 5)), torch.full((2, 5), 7)
+        ).routing.degrees
     assert degrees.min() >= 0.4378
     assert degrees.max() <= 0.5622
 
@@ -80,7 +86,9 @@ def test_scores_in_slices_have_the_same_gradient(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("bethink.model.capsules.CHUNK", chunk)
         model = random_model(BUILDS["post"], seed=1)
         torch.manual_seed(0)
-        model(torch.randint(3, 20, (2, 7)), torch.randint(3, 20, (2, 5)), torch.full((2, 5), 6)).output.square().sum().backward()
+        model(
+            torch.randint(3, 20, (2, 7)), torch.randint(3, 20, (2, 5)), torch.full((2, 5), 6)
+        ).output.square().sum().backward()
         gradients.append(model.capsules.key.weight.grad)
     torch.testing.assert_close(*gradients)
 

@@ -16,6 +16,7 @@ from bethink.train import checkpoint, log, loop
 from bethink.train.distributed import ALIGN, Flat
 from bethink.train.recipe import Recipe
 
+SOURCE = str(Path(loop.__file__).parents[2])  # where a child process finds bethink
 PROGRAM = (
     "import sys, torch; from pathlib import Path; from bethink.train import loop; from bethink.train.recipe import Recipe;"
     "torch.set_num_threads(1); loop.train(Recipe.read(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]), device='cpu')"
@@ -31,7 +32,7 @@ def train_with_processes(count: int, recipe: Recipe, data: Path, run: Path) -> N
     described.write_text(json.dumps(recipe.to_dict()))
     shared = {
         **os.environ,
-        "PYTHONPATH": "src",
+        "PYTHONPATH": SOURCE,
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
         "WORLD_SIZE": str(count),

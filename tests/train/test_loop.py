@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from bethink.train import checkpoint, log, loop
 from bethink.train.losses import Objective
 from bethink.train.recipe import Recipe
 
+SOURCE = str(Path(loop.__file__).parents[2])  # where a child process finds bethink
 Small = Callable[..., Recipe]
 
 
@@ -64,7 +66,7 @@ def test_killed_in_mid_training_it_goes_on_to_the_same_bits(tmp_path: Path, toy_
     recipe = tmp_path / "recipe.json"
     recipe.write_text(json.dumps(small(*long, "train.save=3").to_dict()))
     arguments = [sys.executable, "-c", program, str(recipe), str(toy_data), str(tmp_path / "killed")]
-    child = subprocess.Popen(arguments, env={**os.environ, "PYTHONPATH": "src"}, stderr=subprocess.DEVNULL)
+    child = subprocess.Popen(arguments, env={**os.environ, "PYTHONPATH": SOURCE}, stderr=subprocess.DEVNULL)
     while not checkpoint.checkpoints(tmp_path / "killed"):
         assert child.poll() is None, "the run ended before it could be killed"
         time.sleep(0.01)
@@ -97,6 +99,15 @@ def test_it_learns(tmp_path: Path, toy_data: Path, small: Small) -> None:
     assert set(first) == {"kind", "update", "wait-1", "wait-3", "wait-5", "wait-9", "full", "perplexity"}
     assert last["full"] < first["full"] < math.log(500)
     assert last["perplexity"] == pytest.approx(math.exp(last["full"]), rel=1e-4)
+
+
+def test_half_precision_learns_about_the_same(tmp_path: Path, toy_data: Path, small: Small) -> None:
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        loop.train(small("system=ped", f"train.precision={precision}"), toy_data, tmp_path / precision)
+        losses.append(log.read(tmp_path / precision)[-1]["full"])
+    assert losses[0] != losses[1]
+    assert losses[0] == pytest.approx(losses[1], rel=0.01)
 
 
 def test_a_bidirectional_encoder_is_validated_with_the_whole_source_only(
@@ -142,10 +153,14 @@ def test_fine_tuning_begins_with_the_weights_of_another_run(tmp_path: Path, toy_
         assert torch.equal(given[name], tensor), name
 
 
-def test_fine_tuning_a_model_of_another_size_is_refused(tmp_path: Path, toy_data: Path, small: Small) -> None:
+def test_fine_tuning_what_does_not_fit_is_refused(tmp_path: Path, toy_data: Path, small: Small) -> None:
     loop.train(small("train.updates=1"), toy_data, tmp_path / "first")
     with pytest.raises(TrainingError, match=r"is .* x 16, but this recipe makes it .* x 32"):
         loop.train(small("model.width=32"), toy_data, tmp_path / "second", init=tmp_path / "first")
+    words = tmp_path / "first" / "source.txt"
+    words.write_text("\n".join(reversed(words.read_text().split())) + "\n")
+    with pytest.raises(TrainingError, match="not the vocabulary of this data"):
+        loop.train(small(), toy_data, tmp_path / "other", init=tmp_path / "first")
     with pytest.raises(TrainingError, match="neither a run"):
         loop.train(small(), toy_data, tmp_path / "third", init=tmp_path)
 
@@ -154,6 +169,12 @@ def test_another_recipe_or_other_data_do_not_go_on_with_a_run(tmp_path: Path, to
     loop.train(small(), toy_data, tmp_path / "run")
     with pytest.raises(TrainingError, match=r"model.width: 16 → 32"):
         loop.train(small("model.width=32"), toy_data, tmp_path / "run")
+    data = tmp_path / "data"
+    shutil.copytree(toy_data, data)
+    about = json.loads((data / "manifest.json").read_text())
+    (data / "manifest.json").write_text(json.dumps({**about, "fingerprint": "another"}))
+    with pytest.raises(TrainingError, match="other data"):
+        loop.train(small(), data, tmp_path / "run")
     with pytest.raises(TrainingError, match="is not a run"):
         loop.train(small(), toy_data, tmp_path)
 

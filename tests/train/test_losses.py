@@ -25,7 +25,9 @@ def test_likelihood_is_smoothed_cross_entropy() -> None:
     learner = objective(segment=0.0, token=0.0)
     parts = learner(SOURCE, TARGET, PATH)
     logits = learner.model.logits(learner.model(SOURCE, shift(TARGET), PATH).output)
-    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), TARGET.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1)
+    expected = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), TARGET.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1
+    )
     torch.testing.assert_close(parts["loss"], expected)
     assert parts["tokens"] == 8
 
@@ -77,7 +79,12 @@ def test_segment_loss_by_hand() -> None:
 def test_segment_targets_are_detached() -> None:
     learner = objective()
     forward = learner.model(SOURCE, shift(TARGET), PATH)
-    frozen = losses.Forward(forward.output, forward.states, forward.memory, type(forward.routing)(*(x.detach() for x in vars(forward.routing).values())))
+    frozen = losses.Forward(
+        forward.output,
+        forward.states,
+        forward.memory,
+        type(forward.routing)(*(x.detach() for x in vars(forward.routing).values())),
+    )
     losses.segment_loss(learner.constraints, frozen, SOURCE, TARGET, PATH).backward()
     assert all(parameter.grad is None for parameter in learner.model.parameters())
 

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from bethink.errors import DataError
-from bethink.text import EOS, PAD, load_vocabulary
+from bethink.text import EOS, PAD, Segmenter, SentencePieces, Word, load_vocabulary
 from bethink.train import corpora, prepare
 from bethink.train.recipe import Recipe
 
@@ -64,7 +64,7 @@ def test_pairs_come_through_in_order_without_the_empty_ones(corpus: Path) -> Non
     assert decoded(folder, "source") == [line for line in SOURCE if line]
     assert decoded(folder, "target") == [line for line in TARGET if line != "nothing"]
     assert counts(folder)["train pairs dropped: empty"] == 1
-    assert (folder / "dev.txt.source").read_text().splitlines() == SOURCE[:2]
+    assert (folder / "dev.source.txt").read_text().splitlines() == SOURCE[:2]
 
 
 def test_compressed_files_give_the_same(corpus: Path) -> None:
@@ -83,10 +83,18 @@ def test_sentencepieces_are_what_the_stream_will_see(tmp_path: Path, small: Call
     about = json.loads((folder / "manifest.json").read_text())
     assert about["source"]["size"] == about["target"]["size"] == 100
     vocabulary = load_vocabulary(folder / about["source"]["file"], "sentencepiece")
-    line = (folder / "dev.txt.source").read_text().splitlines()[0]
+    line = (folder / "dev.source.txt").read_text().splitlines()[0]
     end = int(np.load(folder / "dev.source.offsets.npy")[1])
     expected = [token for word in line.split() for token in vocabulary.encode(word)]
     assert np.load(folder / "dev.source.ids.npy")[:end].tolist() == [*expected, EOS]
+
+
+def test_a_line_is_packed_as_the_stream_reads_it(pieces: SentencePieces, lines: list[str]) -> None:
+    packer = prepare.Packer(pieces)
+    for line in lines[:50]:
+        segmenter = Segmenter(pieces)
+        words = [*segmenter.feed(line), *segmenter.finish()]
+        assert packer.encode(line) == [*(token for word in words if isinstance(word, Word) for token in word.ids), EOS]
 
 
 def test_filters_drop_and_count(corpus: Path) -> None:
@@ -153,7 +161,9 @@ def test_a_damaged_archive_is_named(corpus: Path) -> None:
 
 
 def test_nothing_left_after_the_filters(corpus: Path) -> None:
-    refused(corpus, "nothing is left", "data.longest=1")
+    refused(corpus, "no pair is left .*too long: 3", "data.longest=1")
+    write(corpus, "dev", [""], [""])
+    refused(corpus, "no text is left .*dev pairs dropped: empty: 1")
 
 
 def test_a_full_disk_leaves_nothing_behind(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,9 @@ class Bank:
         slot = self._slots[request.slot]
         slot.path[request.start :] = zip(request.tokens, request.prefixes, strict=True)
         done = slot.computed[which]
-        agree = next((p for p, (a, b) in enumerate(zip(done, slot.path, strict=False)) if a != b), min(len(done), len(slot.path)))
+        agree = next(
+            (p for p, (a, b) in enumerate(zip(done, slot.path, strict=False)) if a != b), min(len(done), len(slot.path))
+        )
         start = min(agree, request.start)
         slot.computed[which] = list(slot.path)
         tokens, prefixes = zip(*slot.path[start:], strict=True)

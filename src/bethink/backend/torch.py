@@ -6,17 +6,18 @@ Shapes: B requests in a call, N rows or tokens per request, S slots, L cached po
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from bethink.backend import Row, Rows
+from bethink.folder import Folder
 from bethink.model.capsules import Votes
 from bethink.model.config import LONGEST
 from bethink.model.layers import Memory, Remember, readable_mask
 from bethink.model.transformer import SourceMemory, Transformer
+from bethink.model.weights import load_model
 from bethink.policy import Degrees
 
 
@@ -73,11 +74,11 @@ class TorchBackend:
         self._votes = (Store(size, like), Store(size, like)) if size else None
 
     @classmethod
-    def load(cls, path: Path, device: str | None = None) -> TorchBackend:
-        """The backend of a model folder's weights."""
-        from bethink.model.weights import load_model
-
-        return cls(load_model(path), device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    def load(cls, folder: Folder, device: str | None = None, threads: int = 0) -> TorchBackend:
+        """The backend of a model folder's weights; 0 threads leaves the number to torch."""
+        if threads:
+            torch.set_num_threads(threads)
+        return cls(load_model(folder), device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
     @property
     def causal(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -104,12 +105,14 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
 
 
 def _rescored(log: Path) -> Result:
-    """The folder of a log is named after its policy."""
+    """Scores from the log alone; its names from the results it belongs to or, without them, from its folder."""
     from bethink import evaluate
 
-    return evaluate.Result(
-        model="rescored", policy=log.absolute().parent.name, scores=evaluate.rescore(log), log=str(log)
-    )
+    scores, beside = evaluate.rescore(log), log.absolute().parent.parent / "results.json"
+    for result in evaluate.load_results(beside) if beside.is_file() else []:
+        if beside.parent / result.log == log.absolute():
+            return dataclasses.replace(result, scores=scores, log=str(log))
+    return evaluate.Result(model="unknown", policy=log.absolute().parent.name, scores=scores, log=str(log))
 
 
 def _bank(args: argparse.Namespace) -> Translator:

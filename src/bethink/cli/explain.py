@@ -12,7 +12,6 @@ from bethink.errors import DataError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bethink.cli.words import Written
     from bethink.policy import Policy
     from bethink.trace import Translation
     from bethink.translator import Translator
@@ -91,20 +90,8 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
             str(written.heard),
             Text(heard),
             Text(written.text, "bold"),
-            Text(reason(written, policy)),
+            Text(written.because(policy)),
             sure,
             f"{written.deferred}×" if written.deferred else "",
         )
     return made
-
-
-def reason(written: Written, policy: Policy) -> str:
-    from bethink.policy import Need
-
-    if written.evidence:
-        return f"translates {written.because}"
-    if written.ended:
-        return "nothing more to hear"
-    if written.weighed:
-        return "waited long enough"
-    return "sure enough" if policy.ceiling is Need.CANDIDATE else "its turn"

@@ -15,7 +15,7 @@ from rich.text import Text
 from bethink.cli.common import describe
 from bethink.cli.words import END, Told, Written
 from bethink.evaluate import latency
-from bethink.policy import Action
+from bethink.policy import Action, Policy
 from bethink.text import EOS
 from bethink.trace import Step, Translation, shown
 
@@ -31,6 +31,7 @@ def watching(speaker: Speaker) -> Iterator[Watch]:
     """On a terminal, lines that scroll by above the sentence in flight; elsewhere the lines alone. A summary ends both."""
     console = Console(highlight=False)
     watch = Watch(speaker, console)
+    console.print(Text(f"{'heard':{COLUMN}}{'written':{COLUMN}}sure  because", FAINT), soft_wrap=True)
     if console.is_terminal:
         with Live(console=console, auto_refresh=False, transient=True) as live:
             watch.live = live
@@ -57,7 +58,7 @@ class Watch:
         if step.action is Action.READ:
             self._read(step)
         elif step.token != EOS:
-            self._print(_write_line(self._target.piece(step.token), self._told.written([step])))
+            self._print(_write_line(self._target.piece(step.token), self._told.written([step]), self._speaker.policy))
         if step.action is Action.WRITE and step.token == EOS:
             self._end_sentence()
         elif self.live:
@@ -95,7 +96,7 @@ class Watch:
         evidence = {word for word, _ in self._told.written(writes[-1:]).evidence} if writes else set()
         heard = Text(" ").join(Text(word, READ if word in evidence else "") for word in self._told.source)
         final = shown(writes).strip()
-        newest = self._target.decode([step.token for step in writes])[len(final) :]
+        newest = self._target.decode([step.token for step in writes], tidy=True)[len(final) :]
         path = Text().join(Text(step.action[0], READ if step.action is Action.READ else WRITE) for step in self._steps)
         lines = [
             Text.assemble(("heard  ", FAINT), heard, ("▌", READ)),
@@ -135,13 +136,12 @@ def _read_line(word: str, deferred: int) -> Text:
     return line
 
 
-def _write_line(piece: str, written: Written) -> Text:
+def _write_line(piece: str, written: Written, policy: Policy) -> Text:
     line = Text.assemble(" " * COLUMN, ("WRITE  ", WRITE), (piece, "bold"))
     line.pad_right(max(1, 2 * COLUMN - line.cell_len))
-    if written.confidence is not None:
-        line.append(f"{written.confidence:4.0%}  ", FAINT)
-    if written.evidence:
-        line.append(f"← {written.because}", "cyan")
+    sure = "" if written.confidence is None else f"{written.confidence:.0%}"
+    line.append(f"{sure:>4}  ", FAINT)
+    line.append(written.because(policy), "cyan" if written.evidence else FAINT)
     return line
 
 

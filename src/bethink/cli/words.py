@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bethink.policy import Action
+from bethink.policy import Action, Need, Policy
 from bethink.text import EOS, Vocabulary
 from bethink.trace import Step
 
@@ -26,10 +26,15 @@ class Written:
     weighed: bool  # whether the policy looked for evidence
     ended: bool  # whether the source had been heard to its end
 
-    @property
-    def because(self) -> str:
-        """The evidence in a line; commas may be words, so none separates."""
-        return " · ".join(f"{word} {gain:+.2f}" for word, gain in self.evidence)
+    def because(self, policy: Policy) -> str:
+        """What made the policy write it, in a few words; commas may be words of the source, so none separates them."""
+        if self.evidence:
+            return "translates " + " · ".join(f"{word} {gain:+.2f}" for word, gain in self.evidence)
+        if self.ended:
+            return "nothing more to hear"
+        if self.weighed:
+            return "waited long enough"
+        return "sure enough" if policy.ceiling is Need.CANDIDATE else "its turn"
 
 
 class Told:
@@ -53,12 +58,12 @@ class Told:
     def written(self, steps: Sequence[Step]) -> Written:
         """WRITE steps of the sentence, taken as one."""
         return Written(
-            text=self._target.decode([step.token for step in steps]).strip(),
+            text=self._target.decode([step.token for step in steps], tidy=True).strip(),
             heard=steps[-1].heard,
             evidence=self._evidence(steps),
             confidence=_together([step.confidence for step in steps]),
             deferred=sum(step.deferred for step in steps),
-            weighed=any(step.degrees for step in steps),
+            weighed=any(step.gain for step in steps),
             ended=self._word_of[steps[0].read - 1] == len(self.source),
         )
 

@@ -20,7 +20,7 @@ from typing import Any
 from bethink.errors import DataError
 from bethink.evaluate import latency, quality
 from bethink.evaluate.quality import Quality
-from bethink.folder import write_atomically
+from bethink.files import write_atomically
 from bethink.trace import Translation
 
 
@@ -124,7 +124,7 @@ def instance(
 ) -> Instance:
     """The record of one translated sentence."""
     writes = translation.writes
-    open_writes = [step for step in writes if step.degrees and step.read < translation.source_tokens]
+    open_writes = [step for step in writes if step.gain and step.read < translation.source_tokens]
     return Instance(
         index=index,
         source=source,

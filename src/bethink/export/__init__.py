@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,8 @@ from bethink import __version__
 from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
 from bethink.engine import check
 from bethink.errors import MissingExtra, ModelError, UsageError, unknown
-from bethink.folder import CONFIG, WEIGHTS, Folder, create, write_atomically
+from bethink.files import new_folder, write_atomically
+from bethink.folder import CONFIG, WEIGHTS, Folder, create
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
 
@@ -41,7 +39,7 @@ def export(
         raise UsageError(f"{to} already exists; remove it or export to another folder")
     chosen = parse(policy) if policy else None
     folder = _open(source)
-    with _new_folder(to) as path:
+    with new_folder(to) as path:
         _write_graphs(folder, path)
         if weights:
             write_atomically(path / WEIGHTS, (folder.path / WEIGHTS).read_bytes())
@@ -75,26 +73,12 @@ def _write_graphs(folder: Folder, path: Path) -> None:
         from bethink.model.weights import load_model
     except ModuleNotFoundError as error:
         raise MissingExtra("exporting a model", "train") from error
-    model = load_model(folder.path)
+    model = load_model(folder)
     weights = {key: tensor.numpy() for key, tensor in model.state_dict().items()} | {
         "positions": model.positions.numpy()
     }
     write_atomically(path / ENCODER, network.encoder(folder.model, weights).SerializeToString(deterministic=True))
     write_atomically(path / DECODER, network.decoder(folder.model, weights).SerializeToString(deterministic=True))
-
-
-@contextmanager
-def _new_folder(path: Path) -> Iterator[Path]:
-    """A folder beside `path` that takes its name once it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
-    try:
-        yield temporary
-        temporary.chmod(0o755)
-        temporary.rename(path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
 
 
 def _card(folder: Folder) -> str:
@@ -104,7 +88,7 @@ def _card(folder: Folder) -> str:
         "target vocabulary": f"{len(folder.target)} ({folder.target.kind})",
         "network": _network(folder.model),
         "policy": f"`{folder.policy}`",
-        **{key: str(value) for key, value in folder.about.items()},
+        **{key: value if isinstance(value, str) else json.dumps(value) for key, value in folder.about.items()},
     }
     lines = "\n".join(f"- {key}: {value}" for key, value in facts.items())
     return (

@@ -53,7 +53,9 @@ class ModelConfig:
         if self.share not in get_args(Share):
             raise unknown("way to share embeddings", self.share, get_args(Share))
         if self.share == "all" and self.source_vocabulary != self.target_vocabulary:
-            raise UsageError("share = 'all' needs one vocabulary for both languages; use 'target' or 'none', or a joint vocabulary")
+            raise UsageError(
+                "share = 'all' needs one vocabulary for both languages; use 'target' or 'none', or a joint vocabulary"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

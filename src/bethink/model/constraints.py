@@ -33,5 +33,3 @@ class Constraints(nn.Module):
         """B T D: matched against the source embeddings, says which words have been read (Eq. 8)."""
         together = torch.cat([routing.translated, routing.untranslated], dim=-1)
         return self.source_bag(together).tanh()  # type: ignore[no-any-return]
-
-

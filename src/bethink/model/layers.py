@@ -36,10 +36,12 @@ class Attention(nn.Module):
         """x is B T D; mask is True where a row may look, or None for a causal square."""
         keys, values = memory
         found = F.scaled_dot_product_attention(self._split(self.query(x)), keys, values, mask, is_causal=mask is None)
-        return self.out(found.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        together: Tensor = self.out(found.transpose(1, 2).flatten(2))
+        return together
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        heads: Tensor = x.unflatten(-1, (self.heads, -1))
+        return heads.transpose(1, 2)
 
 
 class Residual(nn.Module):

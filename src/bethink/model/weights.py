@@ -10,18 +10,19 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from bethink.errors import ModelError
-from bethink.folder import WEIGHTS, Folder, write_atomically
+from bethink.files import write_atomically
+from bethink.folder import WEIGHTS, Folder
 from bethink.model.transformer import Transformer
 
 
-def unique_tensors(module: nn.Module, prefix: str = "") -> dict[str, Tensor]:
+def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
     """The state of a module, each shared tensor under its first name."""
     seen: set[int] = set()
     kept = {}
     for name, tensor in module.state_dict().items():
         if tensor.data_ptr() not in seen or tensor.numel() == 0:
             seen.add(tensor.data_ptr())
-            kept[prefix + name] = tensor.detach().contiguous().cpu()
+            kept[name] = tensor.detach().contiguous().cpu()
     return kept
 
 
@@ -43,7 +44,7 @@ def fill(module: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
     missing, extra = expected.keys() - tensors.keys(), tensors.keys() - expected.keys()
     wrong = {name for name in expected.keys() & tensors.keys() if expected[name].shape != tensors[name].shape}
     if missing or extra or wrong:
-        example = sorted(missing | extra | wrong)[0]
+        example = min(missing | extra | wrong)
         raise ModelError(
             f"the weights in {where} do not fit the model: {len(missing)} missing, {len(extra)} unknown, "
             f"{len(wrong)} of another shape, for example {example}"
@@ -54,11 +55,8 @@ def fill(module: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
             state[name].copy_(tensor)
 
 
-def load_model(path: Path) -> Transformer:
-    """The model of a folder, ready to translate; heads that only training uses stay on disk."""
-    folder = Folder.open(path)
+def load_model(folder: Folder) -> Transformer:
+    """The model of a folder, ready to translate."""
     model = Transformer(folder.model)
-    tensors = load_tensors(folder.path / WEIGHTS)
-    mine = {name.removeprefix("model."): value.float() for name, value in tensors.items() if name.startswith("model.")}
-    fill(model, mine, folder.path / WEIGHTS)
+    fill(model, load_tensors(folder.path / WEIGHTS), folder.path / WEIGHTS)
     return model

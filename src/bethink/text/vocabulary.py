@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Protocol
 import sentencepiece
 
 from bethink.errors import DataError, ModelError, unknown
+from bethink.files import write_atomically
 from bethink.text.clean import normalise
 
 PAD, EOS, UNK = 0, 1, 2
@@ -122,7 +122,7 @@ class SentencePieces:
         return text.removeprefix(_SPACE) or _SPACE if text.startswith(_SPACE) else f"·{text}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        _write(path, self._model)
+        write_atomically(Path(path), self._model)
 
     def _text(self, token: int) -> str:
         """What an id adds to the text; a byte stands as a lone surrogate until its character is whole."""
@@ -188,7 +188,7 @@ class Words:
         return self._words[token]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        _write(path, "".join(f"{word}\n" for word in self._words[len(_SPECIAL) :]).encode())
+        write_atomically(Path(path), "".join(f"{word}\n" for word in self._words[len(_SPECIAL) :]).encode())
 
 
 _KINDS: dict[str, type[SentencePieces | Words]] = {kind.kind: kind for kind in (SentencePieces, Words)}
@@ -264,17 +264,3 @@ def _read(path: str | os.PathLike[str]) -> bytes:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise ModelError(f"cannot read the vocabulary '{path}': {reason}; expected a file of a model folder") from error
-
-
-def _write(path: str | os.PathLike[str], content: bytes) -> None:
-    target = Path(path)
-    with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-            Path(file.name).chmod(0o644)
-            Path(file.name).replace(target)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise

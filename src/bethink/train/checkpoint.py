@@ -71,8 +71,19 @@ def copy_into(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origi
         target.copy_(_fitting(name, target, values[name], origin))
 
 
-def initialise(targets: Mapping[str, Tensor], origin: Path) -> int:
-    """Copies what another run or model folder has learned; what it does not know stays as it is. Says how much it had."""
+def require_same_words(run: Path, origin: Path) -> None:
+    """Weights learned with one vocabulary mean nothing with another, even one of the same size."""
+    data = json.loads((run / DATA).read_text(encoding="utf-8"))
+    for side in ("source", "target"):
+        file = data[side]["file"]
+        if (origin / file).is_file() and (origin / file).read_bytes() != (run / file).read_bytes():
+            raise TrainingError(
+                f"{origin / file} is not the vocabulary of this data; train both with the same data folder"
+            )
+
+
+def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:
+    """Copies what another run or model folder has learned; what it does not know stays as it is."""
     learned = _learned(origin)
     common = [name for name in targets if name in learned]
     if not common:
@@ -81,7 +92,6 @@ def initialise(targets: Mapping[str, Tensor], origin: Path) -> int:
         )
     for name in common:
         targets[name].copy_(_fitting(name, targets[name], learned[name], origin))
-    return len(common)
 
 
 def _learned(origin: Path) -> dict[str, Tensor]:
@@ -157,7 +167,7 @@ def default_policy(recipe: Recipe) -> str:
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill that takes its name at the end of the context, or leaves nothing behind if that is not reached."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.part")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
         temporary.mkdir(parents=True)
@@ -171,6 +181,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 def _replace(new: Path, path: Path) -> None:
     old = new.with_suffix(".old")
+    shutil.rmtree(old, ignore_errors=True)
     if path.exists():
         path.rename(old)
     new.rename(path)

@@ -23,6 +23,7 @@ from bethink.train.losses import Objective
 from bethink.train.paths import wait_k
 from bethink.train.recipe import Recipe, TrainConfig, differences
 
+MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's names for its running means
 SMALLEST_RATE = 1e-7  # where warm-up begins
 VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losses compare
 # What may change between two sittings of one run, since it changes no update.
@@ -45,36 +46,27 @@ def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, devic
 
 def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> None:
     """Makes a run folder that stands for itself, or makes sure that the one there belongs to this recipe and data."""
-    if not (run / checkpoint.RECIPE).exists():
-        if run.exists() and any(run.iterdir()):
-            raise TrainingError(f"{run} is in use and is not a run; give another folder with --run")
-        with checkpoint.full_disk_told("the run", run):
-            run.mkdir(parents=True, exist_ok=True)
-            for side in ("source", "target"):
-                write_atomically(run / about[side]["file"], (data / about[side]["file"]).read_bytes())
-            write_atomically(run / checkpoint.DATA, checkpoint.as_json(about))
-    else:
-        _same(
-            json.loads((run / checkpoint.RECIPE).read_text()),
-            recipe,
-            json.loads((run / checkpoint.DATA).read_text()),
-            about,
-            run,
-        )
-    write_atomically(run / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
+    if (run / checkpoint.RECIPE).exists():
+        _require_same(recipe, about, run)
+        write_atomically(run / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
+        return
+    if run.exists() and any(run.iterdir()):
+        raise TrainingError(f"{run} is in use and is not a run; give another folder with --run")
+    with checkpoint.full_disk_told("the run", run), checkpoint.new_folder(run) as folder:
+        for file in (about["source"]["file"], about["target"]["file"]):
+            write_atomically(folder / file, (data / file).read_bytes())
+        write_atomically(folder / checkpoint.DATA, checkpoint.as_json(about))
+        write_atomically(folder / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
 
 
-def _same(old: dict[str, Any], new: Recipe, old_data: dict[str, Any], new_data: dict[str, Any], run: Path) -> None:
-    free = FREE if new.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # others end where updates end
-    changed = [line for line in differences(old, new.to_dict()) if line.split(":")[0] not in free]
+def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:
+    old, data = (json.loads((run / file).read_text(encoding="utf-8")) for file in (checkpoint.RECIPE, checkpoint.DATA))
+    free = FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # others end where updates end
+    changed = [line for line in differences(old, recipe.to_dict()) if line.split(":")[0] not in free]
+    if data["fingerprint"] != about["fingerprint"]:
+        changed.append("other data")
     if changed:
-        raise TrainingError(
-            f"{run} was started with another recipe ({'; '.join(changed)}); give another folder with --run"
-        )
-    if old_data["fingerprint"] != new_data["fingerprint"]:
-        raise TrainingError(
-            f"{run} was started with other data; give the data it was started with, or another folder with --run"
-        )
+        raise TrainingError(f"{run} was started otherwise ({'; '.join(changed)}); give another folder with --run")
 
 
 def learning_rate(config: TrainConfig, done: int) -> float:
@@ -233,40 +225,36 @@ class Trainer:
         )
 
     def _restore(self, init: Path | None) -> int:
-        """The number of updates done, after loading the newest checkpoint, or the weights to begin with."""
-        weights = self.flat.slices(self.flat.values.data)
-        saved = checkpoint.checkpoints(self.run)
-        if not saved:
-            if init is not None:
-                checkpoint.initialise(weights, init)
-            self.group.share(self.flat.values.data)
-            return 0
-        checkpoint.copy_into(weights, checkpoint.read_tensors(saved[-1] / WEIGHTS), saved[-1])
-        state = checkpoint.read_state(saved[-1])
-        tensors = checkpoint.read_tensors(saved[-1] / checkpoint.OPTIMIZER)
-        restored: dict[str, Tensor] = {"step": torch.tensor(float(state["update"]), device=self._step_device())}
-        for moment in ("exp_avg", "exp_avg_sq"):
-            restored[moment] = torch.zeros_like(self.flat.values.data)
-            found = {
-                name.removeprefix(f"{moment}/"): tensor
-                for name, tensor in tensors.items()
-                if name.startswith(f"{moment}/")
-            }
-            checkpoint.copy_into(self.flat.slices(restored[moment]), found, saved[-1])
-        self.optimizer.state[self.flat.values] = restored
-        return int(state["update"])
+        """The number of updates done. Only the first process reads the run, so that machines need not share a disk."""
+        moments = {name: torch.zeros_like(self.flat.values.data) for name in MOMENTS}
+        done = torch.zeros((), device=self.group.device)
+        if self.group.main:
+            done.fill_(self._load(moments, init))
+        for tensor in (self.flat.values.data, *moments.values(), done):
+            self.group.share(tensor)
+        self.optimizer.state[self.flat.values] = {"step": done.clone(), **moments}
+        return int(done)
 
-    def _step_device(self) -> torch.device:
-        """A fused optimizer counts its steps on the device."""
-        return self.group.device if self.group.device.type == "cuda" else torch.device("cpu")
+    def _load(self, moments: dict[str, Tensor], init: Path | None) -> int:
+        """The newest checkpoint, or the weights to begin with."""
+        weights = self.flat.slices(self.flat.values.data)
+        if saved := checkpoint.checkpoints(self.run):
+            checkpoint.copy_into(weights, checkpoint.read_tensors(saved[-1] / WEIGHTS), saved[-1])
+            checkpoint.copy_into(
+                self._named(moments), checkpoint.read_tensors(saved[-1] / checkpoint.OPTIMIZER), saved[-1]
+            )
+            return int(checkpoint.read_state(saved[-1])["update"])
+        if init is not None:
+            checkpoint.require_same_words(self.run, init)
+            checkpoint.initialise(weights, init)
+        return 0
+
+    def _named(self, moments: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What the optimizer remembers of each parameter."""
+        return {f"{key}/{name}": part for key in MOMENTS for name, part in self.flat.slices(moments[key]).items()}
 
     def _save(self) -> None:
         weights = self.flat.slices(self.flat.values.data)
-        state = self.optimizer.state[self.flat.values]
-        moments = {
-            f"{moment}/{name}": tensor
-            for moment in ("exp_avg", "exp_avg_sq")
-            for name, tensor in self.flat.slices(state[moment]).items()
-        }
+        moments = self._named(self.optimizer.state[self.flat.values])
         checkpoint.save(self.run, self.done, weights, moments, {"data": self.fingerprint})
         checkpoint.prune(self.run, self.config.keep)

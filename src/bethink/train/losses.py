@@ -50,7 +50,13 @@ class Objective(nn.Module):
             token = token_loss(self.constraints, self.model, forward, source, target, path)
             loss = loss + self.config.segment * segment + self.config.token * token
         tokens = (target != PAD).sum()
-        return {"loss": loss, "nll": nll.detach(), "segment": segment.detach(), "token": token.detach(), "tokens": tokens}
+        return {
+            "loss": loss,
+            "nll": nll.detach(),
+            "segment": segment.detach(),
+            "token": token.detach(),
+            "tokens": tokens,
+        }
 
     def _likelihood(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihood, and its mean over the whole vocabulary, which smooths the labels."""
@@ -79,14 +85,14 @@ def segment_loss(constraints: Constraints, forward: Forward, source: Tensor, tar
     assert forward.routing is not None
     real = (target != PAD).float()  # B T
     states = forward.states.detach().float() * real[..., None]
-    before = states.cumsum(dim=1) - states
-    past = before / _at_least_one(real.cumsum(dim=1) - real)
-    future = (states.sum(dim=1, keepdim=True) - before) / _at_least_one(real.sum(dim=1, keepdim=True) - (real.cumsum(dim=1) - real))
+    written, before = real.cumsum(dim=1) - real, states.cumsum(dim=1) - states
+    past = before / _at_least_one(written)
+    future = (states.sum(dim=1, keepdim=True) - before) / _at_least_one(real.sum(dim=1, keepdim=True) - written)
     unread = (~readable_mask(path, source.shape[1]) & (source != PAD)[:, None]).float()  # B T I
     left = unread @ forward.memory.detach().float() / _at_least_one(unread.sum(dim=-1))
     translated = forward.routing.translated - constraints.past(past)
     untranslated = forward.routing.untranslated + constraints.unread(left) - constraints.future(future)
-    squared = translated.float().square().sum(dim=-1) + untranslated.float().square().sum(dim=-1)
+    squared: Tensor = translated.float().square().sum(dim=-1) + untranslated.float().square().sum(dim=-1)
     return ((squared * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)).sum()
 
 
@@ -104,13 +110,13 @@ def token_loss(
         steps.expand_as(target),
         real & (steps > 0),  # nothing has been written at the first step
     )
-    read = bag_loss(
-        constraints.source_words(forward.routing), model.source_embedding.weight, source, path, real
-    )
+    read = bag_loss(constraints.source_words(forward.routing), model.source_embedding.weight, source, path, real)
     return written + read
 
 
-def bag_loss(features: Tensor, table: Tensor, words: Tensor, sizes: Tensor, valid: Tensor, smoothing: float = 0.1) -> Tensor:
+def bag_loss(
+    features: Tensor, table: Tensor, words: Tensor, sizes: Tensor, valid: Tensor, smoothing: float = 0.1
+) -> Tensor:
     """Cross-entropy between a softmax over `table` and the bag of the first sizes[b, t] of words[b], averaged over valid steps.
 
     As in the authors' code the bag gets 1 - smoothing, and every word outside it an equal share of the rest.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 import json
 import os
@@ -49,10 +50,8 @@ def prepare(recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | No
         console.print(f"{out_dir} is prepared already", highlight=False)
         return out_dir
     with _told(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
-        out_dir.parent.mkdir(parents=True, exist_ok=True)
         made = Preparation(recipe, data_dir, folder, progress).run()
-        fingerprint = {name: sha256(path) for name, path in sorted((p.name, p) for p in folder.glob("*.*"))}
-        write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": fingerprint}))
+        write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": _fingerprint(folder)}))
     for name, count in made["counts"].items():
         console.print(f"{name}: {count:,}", highlight=False)
     return out_dir
@@ -71,15 +70,22 @@ class Preparation:
         parts = [part for part in ("train", "dev", "test") if self.data.toy or getattr(self.data, part)]
         for part in parts:
             self._write_text(part)
+        self._require_some("text", min(self.written["train"], self.written["dev"]))
         source, target = self._vocabularies()
         for part in ("train", "dev"):
             self._pack(part, source, target)
-        (self.folder / "train.txt.source").unlink()  # the arrays hold it all; dev and test are kept for evaluation
-        (self.folder / "train.txt.target").unlink()
-        if self.counts["train pairs"] == 0 or self.counts["dev pairs"] == 0:
-            raise DataError(f"nothing is left to train on or to validate with after the filters: {dict(self.counts)}")
+        for side in ("source", "target"):
+            (self.folder / f"train.{side}.txt").unlink()  # the arrays hold it all; dev and test are kept for evaluation
+        self._require_some("pair", self.counts["train pairs"])
         sides = {"source": self._store("source", source), "target": self._store("target", target)}
         return {**sides, "counts": dict(self.counts)}
+
+    def _require_some(self, what: str, count: int) -> None:
+        if not count:
+            found = ", ".join(f"{name}: {count:,}" for name, count in self.counts.items()) or "the files are empty"
+            raise DataError(
+                f"no {what} is left to train on or to validate with ({found}); look at the files and at data.longest"
+            )
 
     def _write_text(self, part: str) -> None:
         """Clean, tokenised lines, without pairs that have an empty side."""
@@ -118,7 +124,7 @@ class Preparation:
             if self.text.kind == "words":
                 return Words.build(lines, minimum=self.text.least)
             sampled = _sampled(lines, self.text.sample / (self.written["train"] * len(sides)), self.seed)
-            return SentencePieces.train(sampled, self.folder / "source.spm", self.text.size)
+            return SentencePieces.train(sampled, self.folder / f"{sides[0]}.spm", self.text.size)
         finally:
             self.progress.update(task, total=1, completed=1)
 
@@ -151,10 +157,10 @@ class Preparation:
         return {"kind": vocabulary.kind, "file": file, "size": len(vocabulary)}
 
     def _out(self, part: str, side: str) -> IO[str]:
-        return (self.folder / f"{part}.txt.{side}").open("w", encoding="utf-8", newline="\n")
+        return (self.folder / f"{part}.{side}.txt").open("w", encoding="utf-8", newline="\n")
 
     def _lines(self, part: str, side: str) -> Iterator[str]:
-        with (self.folder / f"{part}.txt.{side}").open(encoding="utf-8", newline="\n") as lines:
+        with (self.folder / f"{part}.{side}.txt").open(encoding="utf-8", newline="\n") as lines:
             for line in lines:
                 yield line.rstrip("\n")
 
@@ -196,6 +202,12 @@ class _Remembering(dict[str, tuple[int, ...]]):
     def __missing__(self, word: str) -> tuple[int, ...]:
         ids = self[word] = self.vocabulary.encode(word)
         return ids
+
+
+def _fingerprint(folder: Path) -> str:
+    """What tells two prepared folders apart, wherever they lie."""
+    hashes = [f"{path.name} {sha256(path)}" for path in sorted(folder.iterdir())]
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def _seen(seen: set[int], source: str, target: str) -> bool:

@@ -1,0 +1,57 @@
+"""Writing so that nothing is ever half there: a file or a folder has its name only when it is complete and on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """The whole file or none of it, even if the power goes."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[Path]:
+    """A folder to fill that takes its name at the end of the context, or leaves nothing behind if that is not reached."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        _sync(temporary)
+        _replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    _sync(path.parent)
+
+
+def _replace(new: Path, path: Path) -> None:
+    old = new.with_suffix(".old")
+    if path.exists():
+        path.rename(old)
+    new.rename(path)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

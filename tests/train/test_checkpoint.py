@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+import torch
+
+from bethink.errors import TrainingError
+from bethink.folder import WEIGHTS
+from bethink.train import checkpoint
+
+
+def saved(run: Path, update: int) -> Path:
+    tensors = {"model.weight": torch.full((2, 3), float(update))}
+    return checkpoint.save(run, update, tensors, {"exp_avg/model.weight": torch.zeros(2, 3)}, {"data": "d"})
+
+
+def test_what_is_saved_comes_back(tmp_path: Path) -> None:
+    path = saved(tmp_path, 5)
+    assert checkpoint.read_state(path) == {"update": 5, "data": "d"}
+    assert torch.equal(checkpoint.read_tensors(path / WEIGHTS)["model.weight"], torch.full((2, 3), 5.0))
+
+
+def test_checkpoints_come_oldest_first_and_half_written_ones_not_at_all(tmp_path: Path) -> None:
+    for update in (100, 20, 3):
+        saved(tmp_path, update)
+    (tmp_path / "checkpoints" / ".step-00000200.part").mkdir()
+    (tmp_path / "checkpoints" / "step-200").mkdir()
+    assert [path.name for path in checkpoint.checkpoints(tmp_path)] == [
+        "step-00000003",
+        "step-00000020",
+        "step-00000100",
+    ]
+    checkpoint.prune(tmp_path, keep=1)
+    assert [path.name for path in checkpoint.checkpoints(tmp_path)] == ["step-00000100"]
+
+
+def test_a_folder_that_fails_to_fill_leaves_the_old_one(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    with checkpoint.new_folder(path) as temporary:
+        (temporary / "a").write_text("old")
+    with contextlib.suppress(ZeroDivisionError), checkpoint.new_folder(path) as temporary:
+        (temporary / "a").write_text("new")
+        raise ZeroDivisionError
+    assert (path / "a").read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    with checkpoint.new_folder(path) as temporary:
+        (temporary / "a").write_text("new")
+    assert (path / "a").read_text() == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = saved(tmp_path, 1) / WEIGHTS
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(TrainingError, match=r"weights\.safetensors cannot be read"):
+        checkpoint.read_tensors(path)
+
+
+def test_nothing_to_average(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="no checkpoint to average"):
+        checkpoint.average(tmp_path, 5)
+
+
+def test_weights_with_other_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TrainingError, match="only one of them has b"):
+        checkpoint.copy_into({"a": torch.zeros(1)}, {"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path)

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bethink.train.log import FILE, Log, read
+
+
+def test_resuming_takes_back_what_came_after(tmp_path: Path) -> None:
+    with Log(tmp_path, 0, 10) as log:
+        for update in (2, 4, 6):
+            log.record("train", update, {"loss": 1 / update})
+    with (tmp_path / FILE).open("a") as file:
+        file.write('{"kind": "train", "upd')  # cut off by a crash
+    with Log(tmp_path, 4, 10) as log:
+        log.record("train", 6, {"loss": 0.5})
+    assert [(record["update"], record["loss"]) for record in read(tmp_path)] == [(2, 0.5), (4, 0.25), (6, 0.5)]
+
+
+def test_a_line_tells_where_training_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Log(tmp_path, 0, 10) as log:
+        log.record("dev", 5, {"wait-1": 2.5, "tokens/s": 12345.6, "rate": 0.0001})
+    assert capsys.readouterr().err == "5/10 dev  wait-1 2.500  tokens/s 12,346  rate 0.0001\n"
+
+
+def test_no_log_yet(tmp_path: Path) -> None:
+    assert read(tmp_path) == []
