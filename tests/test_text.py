@@ -29,7 +29,7 @@ from bethink.text import (
     load_vocabulary,
     normalise,
 )
-from bethink.text.clean import LONGEST_WORD
+from bethink.text.clean import LINE_END, LONGEST_WORD, Cleaner
 
 Events = list[Word | Boundary]
 
@@ -402,3 +402,10 @@ def test_a_missing_file_is_one_sentence() -> None:
     for kind in ("sentencepiece", "words"):
         with pytest.raises(BethinkError, match="cannot read the vocabulary 'no/such/file': No such file"):
             load_vocabulary("no/such/file", kind)
+
+
+@given(messy_text)
+def test_clean_text_takes_no_other_way(text: str) -> None:
+    cleaner = Cleaner()
+    words = [word for word in [*cleaner.feed(text), *cleaner.finish()] if word != LINE_END]
+    assert normalise(text) == " ".join(words)

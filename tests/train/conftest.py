@@ -23,6 +23,7 @@ SMALL = (
     "train.tokens=300",
     "train.buckets=2",
     "train.warmup=4",
+    "train.schedule=inverse-sqrt",
     "train.updates=6",
     "train.save=2",
     "train.log=2",

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from bethink.errors import TrainingError
+from bethink.files import new_folder
 from bethink.folder import WEIGHTS
 from bethink.train import checkpoint
 
@@ -38,14 +39,14 @@ def test_checkpoints_come_oldest_first_and_half_written_ones_not_at_all(tmp_path
 
 def test_a_folder_that_fails_to_fill_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "model"
-    with checkpoint.new_folder(path) as temporary:
+    with new_folder(path) as temporary:
         (temporary / "a").write_text("old")
-    with contextlib.suppress(ZeroDivisionError), checkpoint.new_folder(path) as temporary:
+    with contextlib.suppress(ZeroDivisionError), new_folder(path) as temporary:
         (temporary / "a").write_text("new")
         raise ZeroDivisionError
     assert (path / "a").read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
-    with checkpoint.new_folder(path) as temporary:
+    with new_folder(path) as temporary:
         (temporary / "a").write_text("new")
     assert (path / "a").read_text() == "new"
     assert list(tmp_path.iterdir()) == [path]

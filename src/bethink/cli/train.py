@@ -99,7 +99,7 @@ def _add_average(verbs: Verbs) -> None:
         run_average,
     )
     made.add_argument("folder", metavar="RUN", help="a run of 'bethink train'")
-    made.add_argument("--last", type=count, default=5, metavar="N", help="how many checkpoints (default: 5)")
+    made.add_argument("--last", type=count, metavar="N", help="how many checkpoints (default: what the recipe says)")
 
 
 def run_average(args: argparse.Namespace) -> int:

@@ -38,9 +38,22 @@ _INVISIBLE = re.compile(
 
 def normalise(text: str) -> str:
     """The text as bethink reads it: clean words with one space between them, on one line."""
+    if _is_clean(text):
+        return " ".join(text.split())
     cleaner = Cleaner()
     words = [*cleaner.feed(text), *cleaner.finish()]
     return " ".join(word for word in words if word != LINE_END)
+
+
+def _is_clean(text: str) -> bool:
+    """Whether no rule of the Cleaner applies: nearly all of a corpus, and ten times as fast to see as to clean."""
+    return (
+        text.isprintable()  # no control or format characters, no white space but the plain space
+        and "<" not in text
+        and "&" not in text
+        and unicodedata.is_normalized("NFC", text)
+        and max(map(len, text.split()), default=0) <= LONGEST_WORD
+    )
 
 
 class Cleaner:

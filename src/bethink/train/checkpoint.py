@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -16,8 +15,8 @@ from torch import Tensor
 
 from bethink import folder
 from bethink.errors import TrainingError
-from bethink.folder import WEIGHTS, write_atomically
-from bethink.policy import Offline, PostEvaluation, WaitK
+from bethink.files import new_folder, write_atomically
+from bethink.folder import WEIGHTS
 from bethink.text import load_vocabulary
 from bethink.train.recipe import Recipe
 
@@ -113,8 +112,10 @@ def _fitting(name: str, target: Tensor, value: Tensor, origin: Path) -> Tensor:
     return value
 
 
-def average(run: Path, last: int) -> Path:
-    """Averages the newest checkpoints of a run into the model folder RUN/model."""
+def average(run: Path, last: int | None = None) -> Path:
+    """Averages the newest checkpoints of a run, by default as many as its recipe says, into the model folder RUN/model."""
+    if last is None:
+        last = Recipe.read(run / RECIPE).train.average if (run / RECIPE).is_file() else 1
     chosen = checkpoints(run)[-last:]
     if last < 1 or not chosen:
         raise TrainingError(f"{run} has no checkpoint to average; train first with: bethink train RECIPE --run {run}")
@@ -146,7 +147,7 @@ def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any])
             model=recipe.sized(data["source"]["size"], data["target"]["size"]),
             vocabularies=vocabularies,
             files=files,
-            policy=default_policy(recipe),
+            policy=recipe.policy,
             about={"system": recipe.system, "recipe": recipe.about, **about},
         )
     return run / MODEL
@@ -154,46 +155,6 @@ def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any])
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def default_policy(recipe: Recipe) -> str:
-    if recipe.model.capsules:
-        return str(PostEvaluation())
-    if recipe.paths.kind == "offline":
-        return str(Offline())
-    return str(WaitK(k=recipe.paths.k))
-
-
-@contextmanager
-def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill that takes its name at the end of the context, or leaves nothing behind if that is not reached."""
-    temporary = path.with_name(f".{path.name}.part")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        temporary.mkdir(parents=True)
-        yield temporary
-        _sync(temporary)
-        _replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    _sync(path.parent)
-
-
-def _replace(new: Path, path: Path) -> None:
-    old = new.with_suffix(".old")
-    shutil.rmtree(old, ignore_errors=True)
-    if path.exists():
-        path.rename(old)
-    new.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

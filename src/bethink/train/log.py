@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor
 
 from bethink.errors import MissingExtra
-from bethink.folder import write_atomically
+from bethink.files import write_atomically
 from bethink.train.data import Update
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from bethink.errors import TrainingError
-from bethink.folder import WEIGHTS, write_atomically
+from bethink.files import new_folder, write_atomically
+from bethink.folder import WEIGHTS
 from bethink.model.transformer import Transformer
 from bethink.train import checkpoint
 from bethink.train.data import Batch, Batches, Corpus, Update, in_order, manifest, mix
 from bethink.train.distributed import Flat, Processes, processes
 from bethink.train.log import Log, Totals
-from bethink.train.losses import Objective
+from bethink.train.losses import Objective, shift
 from bethink.train.paths import wait_k
 from bethink.train.recipe import Recipe, TrainConfig, differences
 
@@ -41,7 +42,7 @@ def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, devic
             open_run(recipe, about, data, run)
         group.wait()
         Trainer(recipe, about, data, run, init, group).train()
-    return checkpoint.average(run, recipe.train.average) if group.main else run / checkpoint.MODEL
+    return checkpoint.average(run) if group.main else run / checkpoint.MODEL
 
 
 def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> None:
@@ -52,7 +53,7 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> No
         return
     if run.exists() and any(run.iterdir()):
         raise TrainingError(f"{run} is in use and is not a run; give another folder with --run")
-    with checkpoint.full_disk_told("the run", run), checkpoint.new_folder(run) as folder:
+    with checkpoint.full_disk_told("the run", run), new_folder(run) as folder:
         for file in (about["source"]["file"], about["target"]["file"]):
             write_atomically(folder / file, (data / file).read_bytes())
         write_atomically(folder / checkpoint.DATA, checkpoint.as_json(about))
@@ -205,7 +206,8 @@ class Trainer:
             for n, lag in enumerate(paths.values()):
                 batch = Batch(source, target, wait_k(lag, lengths, target.shape[1])).to(self.group.device)
                 with self._autocast():
-                    sums[n] += self.objective(batch.source, batch.target, batch.path)["nll"]
+                    forward = self.objective.model(batch.source, shift(batch.target), batch.path)
+                    sums[n] += self.objective.likelihood(forward, batch.target)[0]
         losses = (self.group.add(sums) / int(self.dev.target.lengths.sum())).tolist()
         return dict(zip(paths, losses, strict=True)) | {"perplexity": math.exp(min(losses[-1], 700))}
 

@@ -41,7 +41,7 @@ class Objective(nn.Module):
     def forward(self, source: Tensor, target: Tensor, path: Tensor) -> dict[str, Tensor]:
         """source and target end with EOS and are padded on the right; path has one entry per target token."""
         forward = self.model(source, shift(target), path)
-        nll, smooth = self._likelihood(forward.output, target)
+        nll, smooth = self.likelihood(forward, target)
         eps = self.config.smoothing
         loss = (1 - eps) * nll + eps * smooth
         segment = token = torch.zeros((), device=loss.device)
@@ -58,7 +58,7 @@ class Objective(nn.Module):
             "tokens": tokens,
         }
 
-    def _likelihood(self, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    def likelihood(self, forward: Forward, target: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihood, and its mean over the whole vocabulary, which smooths the labels."""
 
         def part(output: Tensor, target: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class Objective(nn.Module):
             chosen = -scores.gather(-1, target[..., None]).squeeze(-1)
             return torch.stack([(chosen * real).sum(), (-scores.mean(dim=-1) * real).sum()])
 
-        nll, smooth = chunked(part, self.model.config.target_vocabulary, output, target).unbind()
+        nll, smooth = chunked(part, self.model.config.target_vocabulary, forward.output, target).unbind()
         return nll, smooth
 
 

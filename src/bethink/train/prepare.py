@@ -19,9 +19,10 @@ import numpy as np
 
 from bethink import toy
 from bethink.errors import DataError
-from bethink.folder import sha256, write_atomically
+from bethink.files import new_folder, write_atomically
+from bethink.folder import sha256
 from bethink.text import EOS, SentencePieces, Vocabulary, Words
-from bethink.train.checkpoint import as_json, new_folder
+from bethink.train.checkpoint import as_json
 from bethink.train.corpora import Pair, find, read_pairs, tokenised
 from bethink.train.data import MANIFEST
 from bethink.train.recipe import Recipe, differences

@@ -19,6 +19,8 @@ from typing import Any, Literal, TypeVar
 
 from bethink.errors import UsageError, unknown
 from bethink.model.config import CapsuleConfig, ModelConfig
+from bethink.policy import Offline, Policy, PostEvaluation, WaitK
+from bethink.policy import parse as parse_policy
 from bethink.train.losses import LossConfig
 from bethink.train.paths import Kind, PathConfig
 
@@ -29,18 +31,21 @@ Config = TypeVar("Config")
 @dataclass(frozen=True)
 class System:
     path: Kind
+    policy: Policy
     capsules: bool = False
     causal: bool = True
 
 
 SYSTEMS = {
-    "offline": System("offline"),
-    "offline-bidirectional": System("offline", causal=False),
-    "wait-k": System("wait-k"),
-    "multi-path": System("multi-path"),
-    "disturbed": System("disturbed"),  # the control for ped: its paths without its capsules
-    "ped": System("disturbed", capsules=True),
-    "ped-multi-path": System("multi-path", capsules=True),  # the other control: its capsules without its paths
+    "offline": System("offline", Offline()),
+    "offline-bidirectional": System("offline", Offline(), causal=False),
+    "wait-k": System("wait-k", WaitK()),
+    "multi-path": System("multi-path", WaitK()),
+    "disturbed": System("disturbed", WaitK()),  # the control for ped: its paths without its capsules
+    "ped": System("disturbed", PostEvaluation(), capsules=True),
+    "ped-multi-path": System(
+        "multi-path", PostEvaluation(), capsules=True
+    ),  # the other: its capsules without its paths
 }
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
@@ -98,6 +103,7 @@ class Recipe:
     name: str
     about: str
     system: str
+    policy: str  # what the model folder will recommend
     data: DataConfig
     text: TextConfig
     model: ModelConfig  # vocabulary sizes are 0 until the data is known
@@ -143,6 +149,7 @@ class _File:
 
     about: str = ""
     system: str = "multi-path"
+    policy: str = ""  # by default what suits the system
     data: dict[str, Any] = field(default_factory=dict)
     text: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
@@ -223,6 +230,7 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
         name=name,
         about=file.about,
         system=file.system,
+        policy=str(parse_policy(file.policy) if file.policy else system.policy),
         data=_build(DataConfig, file.data, "data"),
         text=_build(TextConfig, file.text, "text"),
         model=model,
