@@ -1,0 +1,201 @@
+"""The paper's five systems on the toy language, three seeds: trains, streams and scores them, then writes table and figure.
+
+    python runs/toy.py            about twenty minutes on two cores; what is already trained is not trained again
+
+Writes docs/figures/toy.svg, runs/logs/toy.json and, between its markers, the toy section of docs/results.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from bethink import toy
+from bethink.backend.bank import Bank
+from bethink.evaluate import Result, Scores, evaluate
+from bethink.evaluate.analysis import Aligned, degree_knowledge
+from bethink.evaluate.plots import curves
+from bethink.files import write_atomically
+from bethink.policy import Policy, PostEvaluation, parse
+from bethink.train.loop import train
+from bethink.train.prepare import prepare
+from bethink.train.recipe import Recipe
+from bethink.translator import Translator
+
+ROOT = Path(__file__).parent.parent
+WORK = ROOT / "runs" / "toy"
+LAGS = (1, 3, 5, 7, 9)
+DEV, TEST = list(toy.sentences(200, seed=101)), list(toy.sentences(500, seed=102))
+RHOS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)  # the dev set chooses
+PATHS = {"full source": None, "wait-5": 5, "wait-3": 3, "wait-1": 1}  # along which d is looked at
+BARS = ((0.4, 0), (0.6, 0), (0.8, 0), (1, 0), (1, 0.4), (1, 0.8))  # of adaptive-wait-k, from the paper's grid
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    seeds = options.parse_args().seeds
+    data = prepare(Recipe.load("tiny"), WORK, WORK / "data")
+    found = {seed: study(dict(trained(data, seed)), seed) for seed in seeds}
+    average = mean([results for results, _ in found.values()])
+    facts = {seed: facts | {"gain": gains(results)} for seed, (results, facts) in found.items()}
+    record = {"seeds": facts, "mean": [result.to_dict() for result in average]}
+    write_atomically(ROOT / "runs" / "logs" / "toy.json", (json.dumps(record, indent=1) + "\n").encode())
+    for out in (ROOT / "docs" / "figures" / "toy.svg", WORK / "toy.png"):
+        curves(
+            [result for result in average if result.model in ("offline", "ped", "multi-path", "bank of wait-k")], out
+        )
+    insert(ROOT / "docs" / "results.md", "toy", report(average, facts))
+
+
+def trained(data: Path, seed: int) -> Iterator[tuple[str, Path]]:
+    """Every system of the comparison under its name."""
+
+    def run(name: str, *changes: str, init: Path | None = None) -> tuple[str, Path]:
+        recipe = Recipe.load("tiny", [f"train.seed={seed}", *changes])
+        return name, train(recipe, data, WORK / f"{name}-{seed}", init)
+
+    yield run("offline", "system=offline")
+    for k in LAGS:
+        yield run(f"wait-{k}", "system=wait-k", f"paths.k={k}")
+    yield run("multi-path")
+    yield run("ped", "system=ped", init=WORK / f"multi-path-{seed}")
+
+
+def study(models: dict[str, Path], seed: int) -> tuple[list[Result], dict[str, float]]:
+    """Every system over the test sentences, and what the degree knows."""
+    translators = {name: named(Translator(path), name) for name, path in models.items()}
+    ped, waiting = translators["ped"], [translators[f"wait-{k}"] for k in LAGS]
+    rho = choose_rho(ped, WORK / f"dev-{seed}")
+    fixed, adaptive = [f"wait-k:{k}" for k in LAGS], [f"adaptive:{high},{low},10" for high, low in BARS]
+    plans = [
+        (translators["offline"], ["offline"]),
+        *((model, [f"wait-k:{k}"]) for k, model in zip(LAGS, waiting, strict=True)),
+        (bank(waiting), adaptive),
+        (translators["multi-path"], fixed + adaptive),
+        (ped, [*fixed, *(f"wait-k:{k},1.3333" for k in LAGS[:4]), *(f"pe-flip:{k},0.12" for k in LAGS)]),
+        (ped, [f"pe:k={k},rho={rho},r={r}" for r in (2, 8) for k in (1, 3, 5, 7)]),
+    ]
+    results = [result for model, specs in plans for result in scored(model, specs, TEST, WORK / f"test-{seed}")]
+    pairs = [Aligned(pair.source, pair.target, pair.alignment) for pair in TEST[:200]]
+    known = {path: degree_knowledge(ped, pairs, k).auc for path, k in PATHS.items()}
+    facts = {"accuracy": token_accuracy(translators["offline"]), "rho": rho}
+    return results, facts | {f"auc {name}": value for name, value in known.items()}
+
+
+def choose_rho(ped: Translator, out: Path) -> float:
+    """The rho whose point stands highest above the wait-k curve of the same model on the dev sentences."""
+    curve = scored(ped, [f"wait-k:{k}" for k in LAGS], DEV, out)
+    tried = {rho: scored(ped, [f"pe:k=1,rho={rho},r=8"], DEV, out)[0] for rho in RHOS}
+    return max(RHOS, key=lambda rho: above(tried[rho], curve))
+
+
+def bank(models: Sequence[Translator]) -> Translator:
+    """Adaptive-wait-k as published: for each lag the wait-k model nearest to it."""
+    nearest = [models[min(range(len(LAGS)), key=lambda n: abs(LAGS[n] - lag))] for lag in range(1, 11)]
+    backend = Bank([model.backend for model in nearest])
+    return Translator.of(backend, models[0].source, models[0].target, name="bank of wait-k", policy=parse("adaptive"))
+
+
+def named(translator: Translator, name: str) -> Translator:
+    translator.name = name
+    return translator
+
+
+def scored(translator: Translator, specs: Sequence[str], pairs: Sequence[toy.ToyPair], out: Path) -> list[Result]:
+    policies: list[Policy] = [parse(spec) for spec in specs]
+    sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    return evaluate(translator, sources, references, policies, out / translator.name)
+
+
+def token_accuracy(translator: Translator) -> float:
+    """Target tokens that stand where they should; a missing or extra token is wrong."""
+    right = total = 0
+    for pair, found in zip(TEST, translator.translate_many([pair.source for pair in TEST], "offline"), strict=True):
+        wanted, got = pair.target.split(), found.text.split()
+        right += sum(a == b for a, b in zip(wanted, got, strict=False))
+        total += max(len(wanted), len(got))
+    return right / total
+
+
+def lag(result: Result) -> float:
+    return result.scores.latency["paper"]["AL"]
+
+
+def bleu(result: Result) -> float:
+    return result.scores.quality["paper"]["BLEU"].score
+
+
+def above(result: Result, curve: Sequence[Result]) -> float:
+    """BLEU over a curve at equal AL, between its points; beyond its ends its last point counts."""
+    ordered = sorted(curve, key=lag)
+    return bleu(result) - float(np.interp(lag(result), [*map(lag, ordered)], [*map(bleu, ordered)]))
+
+
+def gains(results: Sequence[Result]) -> dict[str, float]:
+    """Each PE point against the wait-k curve of the same model."""
+    ped = [result for result in results if result.model == "ped"]
+    curve = [result for result in ped if result.policy.startswith("wait-k") and "rate=1.0" in result.policy]
+    return {result.policy: round(above(result, curve), 2) for result in ped if result.policy.startswith("pe:")}
+
+
+def mean(seeds: Sequence[Sequence[Result]]) -> list[Result]:
+    """The seeds' scores averaged, point by point; so is rho, which each seed's dev set chose."""
+    return [average(group) for group in zip(*seeds, strict=True)]
+
+
+def average(group: Sequence[Result]) -> Result:
+    first, policy = group[0].scores, parse(group[0].policy)
+    latency = {
+        profile: {name: float(np.mean([r.scores.latency[profile][name] for r in group])) for name in values}
+        for profile, values in first.latency.items()
+    }
+    quality = {
+        profile: {
+            name: replace(value, score=float(np.mean([r.scores.quality[profile][name].score for r in group])))
+            for name, value in values.items()
+        }
+        for profile, values in first.quality.items()
+    }
+    if isinstance(policy, PostEvaluation):
+        chosen = [rule.rho for rule in (parse(r.policy) for r in group) if isinstance(rule, PostEvaluation)]
+        policy = replace(policy, rho=round(float(np.mean(chosen)), 3))
+    return replace(group[0], policy=str(policy), scores=Scores(first.sentences, latency, quality, first.erasure))
+
+
+def report(results: Sequence[Result], facts: dict[int, dict[str, float]]) -> str:
+    """The toy section of docs/results.md."""
+    curve = [r for r in results if r.model == "ped" and r.policy.startswith("wait-k") and "rate=1.0" in r.policy]
+    lines = [
+        "| model | policy | AL | LAAL (words) | DAL (words) | BLEU | above wait-k of the PED model |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for r in results:
+        words = r.scores.latency["simuleval"]
+        difference = "" if r.policy == "offline" else f"{above(r, curve):+.1f}"
+        lines.append(
+            f"| {r.model} | `{r.policy}` | {lag(r):.2f} | {words['LAAL']:.2f} | {words['DAL']:.2f} | {bleu(r):.1f} | {difference} |"
+        )
+    lines += ["", "| seed | offline token accuracy | " + " | ".join(f"AUC of d, {p}" for p in PATHS) + " | rho (dev) |"]
+    lines += ["|---" * (3 + len(PATHS)) + "|"]
+    for seed, values in facts.items():
+        known = " | ".join(f"{values[f'auc {path}']:.3f}" for path in PATHS)
+        lines.append(f"| {seed} | {values['accuracy']:.4f} | {known} | {values['rho']} |")
+    return "\n".join(lines)
+
+
+def insert(path: Path, name: str, text: str) -> None:
+    """Replace what stands between the markers of a section."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    _, _, after = rest.partition(end)
+    write_atomically(path, f"{before}{begin}\n{text}\n{end}{after}".encode())
+
+
+if __name__ == "__main__":
+    main()
