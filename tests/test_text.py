@@ -382,7 +382,9 @@ class TestJoiner:
         shown = ""
         for token in ids:
             shown += joiner.push(token)
-            assert shown.split(" ") == final[: len(shown.split(" "))] or not shown
+            assert " ".join(final).startswith(shown)
+            if kind == "sentencepiece":  # there a token may be half a word
+                assert shown.split(" ") == final[: len(shown.split(" "))] or not shown
         assert shown + joiner.finish() == " ".join(final)
 
     def test_words_come_with_the_space_before_them(self, pieces: SentencePieces) -> None:

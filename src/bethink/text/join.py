@@ -8,6 +8,8 @@ from bethink.text.vocabulary import EOS, Vocabulary
 class Joiner:
     """Holds a word back until the next one has begun, so that nothing shown has to be changed; a token that is a word goes out.
 
+    Tidy punctuation is a word of its own that comes without a space, so even then nothing has to wait.
+
     All that push and finish return, put together, is `vocabulary.decode` of the ids pushed. The first word of a sentence has
     no space before it; the end-of-sentence id, or `finish`, ends the sentence.
     """
@@ -16,7 +18,7 @@ class Joiner:
         """`tidy` puts punctuation where people expect it, where the vocabulary's text is tokenised."""
         self._vocabulary = vocabulary
         self._tidy = tidy
-        self._at_once = vocabulary.kind == "words" and not tidy
+        self._at_once = vocabulary.kind == "words"
         self._ids: list[int] = []
         self._shown = 0  # characters
 
