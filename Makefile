@@ -12,7 +12,7 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
 
 demo: $(VENV)/.light ## watch a text being translated as it comes in (installs the light runtime: no PyTorch)
-	@$(BIN)/bethink translate --model models/toy --watch --rate 240 examples/toy.txt
+	@$(BIN)/bethink translate --model toy --watch --rate 300 examples/toy.txt
 
 test: $(VENV)/.full ## run the tests (installs everything, PyTorch included)
 	@$(BIN)/python -m pytest
