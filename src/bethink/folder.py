@@ -14,6 +14,7 @@ from typing import Any
 from bethink.errors import BethinkError, ModelError
 from bethink.files import write_atomically
 from bethink.model.config import ModelConfig
+from bethink.policy import parse
 from bethink.text import Vocabulary, load_vocabulary
 
 FORMAT = 1
@@ -148,11 +149,14 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("format") != FORMAT:
         found = config.get("format") if isinstance(config, dict) else type(config).__name__
         raise ModelError(f"{path / CONFIG} has format {found}, this version of bethink reads format {FORMAT}")
-    missing = {"name", "model", "source", "target", "policy", "files"} - config.keys()
-    if missing:
+    if missing := {"name", "model", "source", "target", "policy", "files"} - config.keys():
         raise ModelError(f"{path / CONFIG} lacks {', '.join(sorted(missing))}")
     try:
         ModelConfig.from_dict(config["model"])
-    except (BethinkError, TypeError) as error:
+        parse(config["policy"])
+        hashed = {name: str(digest) for name, digest in config["files"].items()}
+        if strange := [entry["file"] for entry in (config["source"], config["target"]) if entry["file"] not in hashed]:
+            raise ModelError(f"its vocabulary {strange[0]} is not among its files")
+    except (BethinkError, TypeError, AttributeError, KeyError, ArithmeticError) as error:
         raise ModelError(f"{path / CONFIG} does not describe a model: {error}") from error
     return config

@@ -1,0 +1,138 @@
+"""Text in, text out: however it is cut, whoever shares the engine, and whatever stands in it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bethink.engine import Engine
+from bethink.errors import DataError, ModelError
+from bethink.evaluate.latency import normalised_erasure
+from bethink.policy import Action, parse
+from bethink.text import Words
+from bethink.trace import Step, Translation, shown
+from bethink.translator import Session, Translator
+from tests.fake import FakeBackend
+
+WORDS = Words([*"abcdefghij", "end.", ".", ","])
+POLICIES = ["offline", "wait-k:2", "adaptive:0.9,0.2,5", "pe:k=1,rho=0.8,r=2", "pe-flip:2,0.3"]
+TEXT = "a b c end. e f, g end. h i j\n\na b .\nc d e f g h i j a b c d"
+
+
+def translator(seed: int = 0, **settings: float) -> Translator:
+    return Translator.of(FakeBackend(seed, **settings), WORDS, WORDS, name="fake", policy=parse("wait-k:2"))  # type: ignore[arg-type]
+
+
+def cut(text: str, chance: random.Random) -> list[str]:
+    edges = sorted(chance.randrange(len(text) + 1) for _ in range(chance.randrange(12)))
+    return [text[a:b] for a, b in zip([0, *edges], [*edges, len(text)], strict=True)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sampled_from(POLICIES), st.integers(0, 10**6))
+def test_any_chunking_gives_the_same_steps(policy: str, seed: int) -> None:
+    model = translator(seed)
+    whole = list(model.stream([TEXT], policy))
+    assert list(model.stream(cut(TEXT, random.Random(seed)), policy)) == whole
+    assert list(model.stream(list(TEXT), policy)) == whole
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_nothing_shown_is_changed(policy: str) -> None:
+    steps = list(translator(3).stream(list(TEXT), policy))
+    assert normalised_erasure([shown(steps[:n]) for n in range(len(steps) + 1)]) == 0
+    assert shown(steps) == translator(3).translate(TEXT, policy)
+
+
+def test_sentences_are_numbered_and_a_space_apart() -> None:
+    steps = list(translator(5, ending=0.3).stream([TEXT]))
+    assert list(dict.fromkeys(step.sentence for step in steps)) == list(range(5))
+    texts = [shown([step for step in steps if step.sentence == n]) for n in range(5)]
+    assert not texts[0].startswith(" ")
+    assert all(text.startswith(" ") for text in texts[1:] if text)
+    assert "  " not in shown(steps)
+
+
+def test_a_finished_session_starts_afresh() -> None:
+    session = translator(1).session("wait-k:1")
+    first = session.feed("a b c") + session.finish()
+    again = session.feed("a b c") + session.finish()
+    assert shown(first) == shown(again)
+    assert {step.sentence for step in again} == {1}
+
+
+def test_words_are_said_before_the_sentence_is_over() -> None:
+    session = translator(2, ending=0.0).session("wait-k:1")
+    steps = session.feed("a b c ")
+    assert [step.text for step in steps if step.action is Action.READ] == ["a", "b", "c"]
+    assert shown(steps)
+
+
+def test_the_policy_can_change_between_sentences() -> None:
+    session = translator(4).session("wait-k:1")
+    session.feed("a b end. ")
+    session.policy = parse("offline")
+    steps = session.feed("c d e f")
+    assert not any(step.action is Action.WRITE for step in steps)
+
+
+def test_sessions_on_one_engine_are_each_alone() -> None:
+    chance = random.Random(8)
+    model = translator(8)
+    expected = [list(model.stream([TEXT], policy)) for policy in POLICIES]
+    engine = Engine(model.backend, batch=3)
+    sessions: list[Session] = [model.session(policy, engine=engine) for policy in POLICIES]
+    found: list[list[Step]] = [[] for _ in sessions]
+    pending = [cut(TEXT, chance) for _ in sessions]
+    while any(pending):
+        n = chance.choice([n for n, chunks in enumerate(pending) if chunks])
+        sessions[n].push(pending[n].pop(0))
+        engine.round()
+        found[n] += sessions[n].collect()
+    for session in sessions:
+        session.close()
+    moving = True
+    while moving:
+        engine.run()
+        new = [session.collect() for session in sessions]
+        found = [old + more for old, more in zip(found, new, strict=True)]
+        moving = any(new)
+    assert found == expected
+
+
+def test_many_lines_come_in_order_and_are_each_alone() -> None:
+    model, lines = translator(6), ["a b c", "", "d end. e f", "g", "   ", "h i j a b c d e"]
+    for policy in POLICIES:
+        together = list(model.translate_many(lines, policy, batch=2))
+        assert together == [next(model.translate_many([line], policy)) for line in lines]
+        assert [" ".join(each.source) for each in together] == ["a b c", "", "d end. e f", "g", "", "h i j a b c d e"]
+        assert together[1] == Translation((), (), ())
+        assert [each.source_tokens for each in together] == [4, 1, 5, 2, 1, 9]
+
+
+def test_an_abandoned_session_leaves_nothing_behind() -> None:
+    model = translator(7)
+    session = model.session("wait-k:3")
+    session.push("a b c d e")
+    session.abandon()
+    assert not model.backend.sources  # type: ignore[attr-defined]
+    assert session.collect() == []
+
+
+def test_delays_count_words_heard_when_a_word_is_shown() -> None:
+    """With whole words as tokens and wait-2 the first word comes after two words, the next after three."""
+    found = next(translator(9, ending=0.0).translate_many(["a b c d e"], "wait-k:2"))
+    assert found.delays[:4] == [2, 3, 4, 5]
+    assert found.path[:5] == [2, 3, 4, 5, 6]
+
+
+def test_what_cannot_be_done_is_said() -> None:
+    model = translator()
+    with pytest.raises(DataError, match="line 2 has 1500 tokens"):
+        list(model.translate_many(["a", "b " * 1500]))
+    model.backend.capsules = False  # type: ignore[misc]
+    with pytest.raises(ModelError, match="no capsules"):
+        model.session("pe")
