@@ -18,7 +18,7 @@ import numpy as np
 from bethink import toy
 from bethink.backend.bank import Bank
 from bethink.evaluate import Result, Scores, evaluate
-from bethink.evaluate.analysis import Aligned, degree_knowledge
+from bethink.evaluate.analysis import degree_knowledge
 from bethink.evaluate.plots import curves
 from bethink.files import write_atomically
 from bethink.policy import Policy, PostEvaluation, parse
@@ -82,8 +82,7 @@ def study(models: dict[str, Path], seed: int) -> tuple[list[Result], dict[str, f
         (ped, [f"pe:k={k},rho={rho},r={r}" for r in (2, 8) for k in (1, 3, 5, 7)]),
     ]
     results = [result for model, specs in plans for result in scored(model, specs, TEST, WORK / f"test-{seed}")]
-    pairs = [Aligned(pair.source, pair.target, pair.alignment) for pair in TEST[:200]]
-    known = {path: degree_knowledge(ped, pairs, k).auc for path, k in PATHS.items()}
+    known = {path: degree_knowledge(ped, TEST[:200], k).auc for path, k in PATHS.items()}
     facts = {"accuracy": token_accuracy(translators["offline"]), "rho": rho}
     return results, facts | {f"auc {name}": value for name, value in known.items()}
 

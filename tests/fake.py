@@ -23,11 +23,13 @@ class FakeBackend:
         self.sources: dict[int, list[int]] = {}
         self.history: dict[int, list[tuple[int, int]]] = {}
         self.calls: list[int] = []
+        self.most = 0  # slots open at a time
         self._next = 0
 
     def open(self) -> int:
         self._next += 1
         self.sources[self._next], self.history[self._next] = [], []
+        self.most = max(self.most, len(self.sources))
         return self._next
 
     def close(self, slot: int) -> None:

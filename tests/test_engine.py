@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bethink.backend import Row
 from bethink.engine import Engine
-from bethink.errors import ModelError
+from bethink.errors import ModelError, UsageError
 from bethink.policy import Action, Policy, parse
 from bethink.stream import Stream
 from bethink.text import EOS
@@ -100,6 +103,37 @@ def test_writes_cost_one_round_and_reads_at_most_two() -> None:
         writes = sum(step.action is Action.WRITE for step in steps)
         reads = sum(step.action is Action.READ and step.read > 2 for step in steps)
         assert stream.rounds <= writes + 2 * reads + 1
+
+
+def test_a_call_is_no_larger_than_the_batch() -> None:
+    backend = FakeBackend(4)
+    engine = Engine(backend, batch=3)
+    for _ in range(8):
+        stream = engine.open(parse("wait-k:1"))
+        engine.hear(stream, [4])
+        engine.close(stream)
+    engine.run()
+    assert max(backend.calls) == 3
+    with pytest.raises(UsageError, match="at least 1"):
+        Engine(backend, batch=0)
+
+
+class Flipping(FakeBackend):
+    """The first source token goes from untranslated to translated with every word, and back again."""
+
+    def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
+        degree = 0.9 if len(history) % 2 == 0 else 0.1
+        return Row(
+            5 if len(history) < 6 else EOS, 0.5, np.array([degree] + [0.5] * (len(source) - 1), dtype=np.float32)
+        )
+
+
+def test_a_token_flips_once() -> None:
+    """pe-flip writes the first word on the flip of token 0 with one token read; later flips of it count for nothing."""
+    steps = alone(Flipping(), parse("pe-flip:k=1,tau=0.2"), [[4], [5], [6], [7], [8], [9]])
+    writes = [step for step in steps if step.action is Action.WRITE]
+    assert [step.evidence for step in writes[:4]] == [(0,), (), (), ()]
+    assert [step.read for step in writes[:4]] == [1, 2, 3, 4]  # otherwise it may go no faster than wait-1
 
 
 def test_a_waiting_stream_costs_nothing() -> None:

@@ -74,6 +74,15 @@ def test_rate_reads_faster_than_it_writes() -> None:
     assert path == [3, 4, 5, 7]
 
 
+def test_a_rate_is_not_lost_to_rounding() -> None:
+    assert 0.29 * 100 < 29
+    assert WaitK(1, 0.29).decide(view(read=29, written=100)).action is Action.READ
+
+
+def test_rho_of_nothing_always_writes() -> None:
+    assert PostEvaluation(k=1, rho=0.0).decide(view(read=3, gain=array(-0.1, -0.2))).action is Action.WRITE
+
+
 def test_adaptive_bar_falls_with_the_lag() -> None:
     policy = AdaptiveWaitK(1.0, 0.1, 10)
     assert policy.threshold(1) == pytest.approx(1.0)

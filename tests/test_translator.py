@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +23,8 @@ POLICIES = ["offline", "wait-k:2", "adaptive:0.9,0.2,5", "pe:k=1,rho=0.8,r=2", "
 TEXT = "a b c end. e f, g end. h i j\n\na b .\nc d e f g h i j a b c d"
 
 
-def translator(seed: int = 0, **settings: float) -> Translator:
-    return Translator.of(FakeBackend(seed, **settings), WORDS, WORDS, name="fake", policy=parse("wait-k:2"))  # type: ignore[arg-type]
+def translator(seed: int = 0, **settings: Any) -> Translator:
+    return Translator.of(FakeBackend(seed, **settings), WORDS, WORDS, name="fake", policy=parse("wait-k:2"))
 
 
 def cut(text: str, chance: random.Random) -> list[str]:
@@ -120,6 +121,35 @@ def test_an_abandoned_session_leaves_nothing_behind() -> None:
     session.abandon()
     assert not model.backend.sources  # type: ignore[attr-defined]
     assert session.collect() == []
+    session.push("g")  # half a word
+    session.abandon()
+    steps = session.feed("a b c d e ")
+    assert [step.text for step in steps if step.action is Action.READ] == list("abcde")
+    assert {step.sentence for step in steps} == {1}
+
+
+def test_lines_given_up_half_way_give_their_slots_back() -> None:
+    model = translator(7)
+    first = model.translate_many(["a b", "c d e f g h i j", "a b c d e"], "wait-k:1", batch=3)
+    next(first)
+    first.close()
+    assert not model.backend.sources  # type: ignore[attr-defined]
+
+
+def test_no_more_lines_than_asked_for_are_open_at_a_time() -> None:
+    model = translator(2)
+    list(model.translate_many(["a b c d e f g h"] * 9, "wait-k:1", batch=4))
+    backend = model.backend
+    assert isinstance(backend, FakeBackend)
+    assert max(backend.calls) == 4
+    assert backend.most == 4
+
+
+def test_tidy_punctuation_belongs_to_the_word_before_it() -> None:
+    steps = list(translator(5, ending=0.2, vocabulary=16).stream(["a b c d e f g h i j a b c"], "wait-k:2"))
+    found = Translation.of(steps)
+    assert len(found.delays) == len(found.text.split())
+    assert any(word[-1] in ".," for word in found.text.split())
 
 
 def test_delays_count_words_heard_when_a_word_is_shown() -> None:

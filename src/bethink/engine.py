@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bethink.backend import Backend
-from bethink.errors import ModelError
+from bethink.errors import ModelError, UsageError
 from bethink.policy import Need, Offline, Policy
 from bethink.stream import Stream
 
@@ -14,6 +14,8 @@ class Engine:
     """Streams join and leave at any round; one that waits for its speaker costs nothing."""
 
     def __init__(self, backend: Backend, *, batch: int = 64, speculate: bool = True) -> None:
+        if batch < 1:
+            raise UsageError(f"an engine advances at least 1 stream at a time, not {batch}")
         self.backend = backend
         self.rounds = 0
         self.rows = 0

@@ -201,7 +201,7 @@ class PostEvaluation(_Spelled):
         if view.read < self.k:
             return READ
         evidence = _positions(view.gain >= self.rho)
-        if evidence or view.deferred >= self.r:
+        if evidence or self.rho == 0 or view.deferred >= self.r:  # a gain below 0 counts as 0
             return Decision(Action.WRITE, evidence)
         return READ
 

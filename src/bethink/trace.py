@@ -89,22 +89,14 @@ class Translation:
         """Source words heard when each target word became visible, as SimulEval counts."""
         heard: list[int] = []
         for step in self.writes:
-            heard += [step.heard] * len(step.text.split())
+            joins = heard and step.text and not step.text[0].isspace()  # punctuation that belongs to the word before
+            heard += [step.heard] * (len(step.text.split()) - bool(joins))
         return heard
 
     @property
     def source_tokens(self) -> int:
         """Length of the source in model tokens, end-of-sentence included."""
         return sum(self.pieces) + 1
-
-    def word_of(self, token: int) -> int:
-        """The word that a source token belongs to; end-of-sentence belongs to none and gives len(source)."""
-        end = 0
-        for word, size in enumerate(self.pieces):
-            end += size
-            if token < end:
-                return word
-        return len(self.pieces)
 
 
 def shown(steps: Sequence[Step]) -> str:

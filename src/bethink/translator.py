@@ -70,20 +70,23 @@ class Translator:
         policy = self._policy(policy)
         engine = engine or Engine(self.backend, batch=batch)
         check(self.backend, policy)
-        waiting = deque(enumerate(sentences))
+        waiting = deque((n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences))
         running: dict[int, Sentence] = {}
-        steps: dict[int, list[Step]] = {}
-        for n in range(len(sentences)):
-            while n in running or n not in steps:
-                while waiting and len(running) < batch:
-                    number, line = waiting.popleft()
-                    steps[number] = []
-                    if words := self.words(line, where=f"line {number + 1}"):
-                        running[number] = Sentence(self, engine, policy, words)
-                engine.round()
-                for number in [number for number, sentence in running.items() if sentence.stream.done]:
-                    steps[number] = running.pop(number).take()
-            yield Translation.of(steps.pop(n))
+        steps: dict[int, list[Step]] = {n: [] for n, words in waiting if not words}
+        try:
+            for n in range(len(sentences)):
+                while n not in steps:
+                    while waiting and len(running) < batch:
+                        number, words = waiting.popleft()
+                        if words:
+                            running[number] = Sentence(self, engine, policy, words)
+                    engine.round()
+                    for number in [number for number, sentence in running.items() if sentence.stream.done]:
+                        steps[number] = running.pop(number).take()
+                yield Translation.of(steps.pop(n))
+        finally:
+            for sentence in running.values():
+                engine.abandon(sentence.stream)
 
     def words(self, line: str, where: str = "the text") -> list[Word]:
         """The words of one line, its sentence boundaries ignored."""
@@ -155,7 +158,8 @@ class Session:
         self._events: deque[Word | Boundary] = deque()
         self._sentence: Sentence | None = None
         self._count = 0
-        self._separate = False  # whether text of an earlier sentence stands before the next
+        self._spoken: int | None = None  # the sentence that wrote last, if its text stands before the next
+        self._closing = False  # whether what comes next is a text of its own
 
     def feed(self, text: str) -> list[Step]:
         """Hear more text, cut anywhere; the steps that follow from it."""
@@ -165,9 +169,7 @@ class Session:
     def finish(self) -> list[Step]:
         """The text is complete; translates what is left. The session can then be used again."""
         self.close()
-        steps = self._drive()
-        self._separate = False
-        return steps
+        return self._drive()
 
     def push(self, text: str) -> None:
         """Like `feed`, for callers that drive the engine themselves and `collect` later."""
@@ -175,7 +177,9 @@ class Session:
         self._hand_over()
 
     def close(self) -> None:
+        """Like `finish`, for callers that drive the engine themselves."""
         self._events += self._segmenter.finish()
+        self._closing = True
         self._hand_over()
 
     def collect(self) -> list[Step]:
@@ -188,14 +192,19 @@ class Session:
                 self._count += 1
         steps = self._spaced(steps)
         self._hand_over()
+        if self._closing and self._sentence is None:
+            self._closing, self._spoken = False, None
         return steps
 
     def abandon(self) -> None:
-        """Drop everything in flight, as when a speaker hangs up."""
+        """Drop everything in flight, the word half heard too, as when a speaker hangs up."""
         self._events.clear()
+        self._segmenter = Segmenter(self._translator.source)
+        self._spoken = None
         if self._sentence is not None:
             self._engine.abandon(self._sentence.stream)
             self._sentence = None
+            self._count += 1
 
     def _drive(self) -> list[Step]:
         steps: list[Step] = []
@@ -221,12 +230,10 @@ class Session:
         """Put a space between sentences, with the first text of the later one."""
         for n, step in enumerate(steps):
             if step.action is Action.WRITE and step.text:
-                if self._separate and step.sentence != self._spoken:
+                if self._spoken not in (None, step.sentence):
                     steps[n] = step.with_text(" " + step.text)
-                self._separate, self._spoken = True, step.sentence
+                self._spoken = step.sentence
         return steps
-
-    _spoken = -1  # the sentence that wrote last
 
 
 def _load(folder: folders.Folder, backend: str | None, device: str | None, threads: int) -> Backend:

@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 from bethink.backend import Row
 from bethink.errors import ModelError
-from bethink.evaluate.analysis import Aligned, auc, degree_knowledge
+from bethink.evaluate.analysis import auc, degree_knowledge
 from bethink.policy import parse
 from bethink.text import Words
+from bethink.toy import ToyPair
 from bethink.translator import Translator
 from tests.fake import FakeBackend
 
 WORDS = Words(list("abcdefgh"))
-PAIRS = [Aligned("a b c", "f g h", ((0, 0), (1, 1), (2, 2))), Aligned("a b c", "h f g", ((0, 1), (1, 2), (2, 0)))]
+PAIRS = [ToyPair("a b c", "f g h", ((0, 0), (1, 1), (2, 2))), ToyPair("a b c", "h f g", ((0, 1), (1, 2), (2, 0)))]
 
 
 class Oracle(FakeBackend):

@@ -58,6 +58,8 @@ def test_instance_holds_what_the_translation_did() -> None:
     assert one.source_tokens == 5
     assert one.delays == (2, 3, 3)  # each word is shown with the first token of the next
     assert one.source_length == 3
+    # In tokens, EOS counted: the source is read at the fourth of five; (2-0 + 3-1 + 4-2 + 5-3) / 4.
+    assert score([one]).latency["paper"]["AL"] == pytest.approx(2.0)
     assert one.forced == 1  # of three words weighed while the source was open, the third had no evidence
     assert one.deferred == 3
     assert one.erased == 0
@@ -227,3 +229,12 @@ def test_latency_can_be_had_without_sacrebleu(fake: Any, tmp_path: Path, monkeyp
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(table(results))
     assert "bethink[train]" in console.export_text()
+
+
+def test_a_second_run_adds_to_the_first(real: Translator, tmp_path: Path) -> None:
+    sources, references = ["w1 w2 w3", "w4"], ["w1 w2", "w3"]
+    first = evaluate(real, sources, references, [WaitK(1), WaitK(3)], tmp_path)
+    again = evaluate(real, sources, references, [WaitK(3), Offline()], tmp_path)
+    assert load_results(tmp_path) == [first[0], *again]
+    with pytest.raises(UsageError, match="another model or test set"):
+        evaluate(real, sources, ["w1", "w3"], [WaitK(1)], tmp_path)

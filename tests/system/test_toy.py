@@ -13,7 +13,7 @@ import pytest
 
 from bethink import toy
 from bethink.evaluate import Result, evaluate
-from bethink.evaluate.analysis import Aligned, degree_knowledge
+from bethink.evaluate.analysis import degree_knowledge
 from bethink.policy import parse
 from bethink.translator import Translator
 
@@ -78,8 +78,7 @@ def test_waiting_longer_is_slower_and_better(results: dict[str, Result]) -> None
 
 @pytest.mark.parametrize(("k", "least"), [(None, 0.9), (3, 0.8)])
 def test_the_degree_knows_what_is_translated(ped: Translator, k: int | None, least: float) -> None:
-    pairs = [Aligned(pair.source, pair.target, pair.alignment) for pair in PAIRS[:100]]
-    assert degree_knowledge(ped, pairs, k).auc >= least
+    assert degree_knowledge(ped, PAIRS[:100], k).auc >= least
 
 
 def test_post_evaluation_beats_waiting_at_equal_lag(results: dict[str, Result]) -> None:

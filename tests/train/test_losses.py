@@ -57,6 +57,29 @@ def test_bag_loss_is_the_smoothed_bag() -> None:
     torch.testing.assert_close(bag_loss(features, table, TARGET, sizes, valid), expected)
 
 
+def test_token_loss_by_hand() -> None:
+    learner = objective()
+    model, heads = learner.model, learner.constraints
+    forward = model(SOURCE, shift(TARGET), PATH)
+    past, rest = forward.routing.translated, forward.routing.untranslated
+    total = torch.zeros(())
+    for b, length in enumerate([5, 3]):
+        written = [
+            slow_bag(model.target_embedding.weight @ heads.target_bag(past[b, t]).tanh(), TARGET[b, :t].tolist(), 20)
+            for t in range(1, length)
+        ]
+        read = [
+            slow_bag(
+                model.source_embedding.weight @ heads.source_bag(torch.cat([past[b, t], rest[b, t]])).tanh(),
+                SOURCE[b, : PATH[b, t]].tolist(),
+                20,
+            )
+            for t in range(length)
+        ]
+        total = total + torch.stack(written).mean() + torch.stack(read).mean()
+    torch.testing.assert_close(losses.token_loss(heads, model, forward, SOURCE, TARGET, PATH), total)
+
+
 def test_segment_loss_by_hand() -> None:
     learner = objective()
     forward = learner.model(SOURCE, shift(TARGET), PATH)

@@ -119,6 +119,13 @@ class Speaker:
 
     def say(self, text: str) -> Iterator[Step]:
         self._session.push(text)
+        return self._work()
+
+    def finish(self) -> Iterator[Step]:
+        self._session.close()
+        return self._work()
+
+    def _work(self) -> Iterator[Step]:
         moving = True
         while moving:
             began = time.perf_counter()
@@ -127,12 +134,6 @@ class Speaker:
             self.computing += time.perf_counter() - began
             yield from steps
             moving = moving or bool(steps)
-
-    def finish(self) -> Iterator[Step]:
-        began = time.perf_counter()
-        steps = self._session.finish()
-        self.computing += time.perf_counter() - began
-        yield from steps
 
 
 @contextmanager

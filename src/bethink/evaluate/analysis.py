@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Aligned:
-    """A sentence pair and which words translate each other: (source, target), counted from 0."""
+class Aligned(Protocol):
+    """A sentence pair and which words translate each other, as (source, target), counted from 0."""
 
-    source: str
-    target: str
-    alignment: tuple[tuple[int, int], ...]
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def alignment(self) -> Iterable[tuple[int, int]]: ...
 
 
 @dataclass(frozen=True)

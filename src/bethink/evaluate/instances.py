@@ -23,6 +23,8 @@ from bethink.evaluate.quality import Quality
 from bethink.files import write_atomically
 from bethink.trace import Translation
 
+LARGEST = 1e15  # of the numbers in a log; sums of them stay finite
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -39,7 +41,7 @@ class Instance:
     path: tuple[int, ...] = ()  # source tokens read when each target token was written, end-of-sentence included
     source_tokens: int = 0
     deferred: int = 0  # READs that put a weighed word off
-    forced: int = 0  # words written without evidence by a policy that looked for it
+    forced: int = 0  # tokens written without evidence by a policy that looked for it
     erased: int = 0  # words taken back
 
     def to_dict(self) -> dict[str, Any]:
@@ -61,22 +63,26 @@ class Instance:
             "erased": self.erased,
         }
 
+    def __post_init__(self) -> None:
+        if self.path and self.source_tokens < 1:
+            raise ValueError(f"source_tokens is {self.source_tokens}, expected what the path was read of")
+
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Instance:
         return cls(
-            index=int(record["index"]),
+            index=_whole(record["index"], "index"),
             source=str(record["source"]),
             reference=str(record["reference"]),
             prediction=str(record["prediction"]),
-            source_length=int(record["source_length"]),
-            delays=tuple(record["delays"]),
-            elapsed=tuple(record.get("elapsed_ms", ())),
-            source_ms=record.get("source_ms"),
-            path=tuple(record.get("path", ())),
-            source_tokens=record.get("source_tokens", 0),
-            deferred=record.get("deferred", 0),
-            forced=record.get("forced", 0),
-            erased=record.get("erased", 0),
+            source_length=int(number(record["source_length"], "source_length")),
+            delays=_numbers(record, "delays"),
+            elapsed=_numbers(record, "elapsed_ms"),
+            source_ms=None if record.get("source_ms") is None else number(record["source_ms"], "source_ms"),
+            path=tuple(_whole(read, "path") for read in _numbers(record, "path")),
+            source_tokens=_whole(record.get("source_tokens", 0), "source_tokens"),
+            deferred=_whole(record.get("deferred", 0), "deferred"),
+            forced=_whole(record.get("forced", 0), "forced"),
+            erased=_whole(record.get("erased", 0), "erased"),
         )
 
     def _elapsed_words(self) -> list[float]:
@@ -107,11 +113,22 @@ class Scores:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Scores:
-        found = {
-            profile: {name: Quality(**q) for name, q in measures.items()}
-            for profile, measures in record["quality"].items()
-        }
-        return cls(record["sentences"], record["latency"], found, record["erasure"])
+        latencies, qualities = (_profiles(record, kind) for kind in ("latency", "quality"))
+        return cls(
+            sentences=_whole(record["sentences"], "sentences"),
+            latency={
+                profile: {name: number(value, f"{profile} {name}") for name, value in measures.items()}
+                for profile, measures in latencies.items()
+            },
+            quality={
+                profile: {
+                    name: Quality(number(q["score"], f"{profile} {name}"), str(q["signature"]))
+                    for name, q in measures.items()
+                }
+                for profile, measures in qualities.items()
+            },
+            erasure=number(record["erasure"], "erasure"),
+        )
 
 
 def instance(
@@ -196,6 +213,33 @@ def write(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all, in a folder that need not be there yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content if isinstance(content, bytes) else content.encode())
+
+
+def number(value: Any, name: str) -> float:
+    """A number from a file that anybody may have written, as it is."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST < value < LARGEST:
+        raise ValueError(f"{name} is {value!r}, expected a number")
+    return value
+
+
+def _whole(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{name} is {value!r}, expected a whole number of at least 0")
+    return value
+
+
+def _numbers(record: Mapping[str, Any], name: str) -> tuple[float, ...]:
+    values = record["delays"] if name == "delays" else record.get(name, [])
+    if not isinstance(values, list):
+        raise ValueError(f"{name} is {values!r}, expected a list of numbers")
+    return tuple(number(value, name) for value in values)
+
+
+def _profiles(record: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
+    profiles = record[kind]
+    if not isinstance(profiles, dict) or not all(isinstance(measures, dict) for measures in profiles.values()):
+        raise ValueError(f"{kind} is {profiles!r}, expected the measures of each profile")
+    return profiles
 
 
 def _latency(instances: Sequence[Instance]) -> dict[str, dict[str, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import json
 import os
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bethink import __version__
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import latency
-from bethink.evaluate.instances import Instance, Scores, instance, read_lines, score, write, write_log
+from bethink.evaluate.instances import Instance, Scores, instance, number, read_lines, score, write, write_log
 from bethink.policy import Policy
 from bethink.trace import Step, Translation, shown
 
@@ -53,6 +54,7 @@ class Result:
     log: str  # the instances.log, beside results.json
     wpm: float | None = None  # words per minute of the simulated speaker; none when no clock ran
     versions: Mapping[str, str] = field(default_factory=dict)
+    test: str = ""  # SHA-256 of the test set's lines
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -61,13 +63,17 @@ class Result:
             "log": self.log,
             "wpm": self.wpm,
             "versions": dict(self.versions),
+            "test": self.test,
             **self.scores.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Result:
-        scores = Scores.from_dict(record)
-        return cls(record["model"], record["policy"], scores, record["log"], record["wpm"], record["versions"])
+        texts = {name: record[name] for name in ("model", "policy", "log", "test")}
+        if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
+            raise ValueError(f"{wrong[0]} is {texts[wrong[0]]!r}, expected text")
+        wpm = None if record["wpm"] is None else number(record["wpm"], "wpm")
+        return cls(**texts, scores=Scores.from_dict(record), wpm=wpm, versions=dict(record["versions"]))
 
 
 def evaluate(
@@ -91,7 +97,8 @@ def evaluate(
     _require_pairs(sources, references)
     if wpm <= 0:
         raise UsageError(f"the speaker's pace is {wpm} words per minute, but must be above 0")
-    folder = Path(out_dir)
+    folder, test = Path(out_dir), _fingerprint(sources, references)
+    earlier = {result.policy: result for result in _earlier(folder, translator.name, test)}
     results: list[Result] = []
     for policy in {str(policy): policy for policy in policies}.values():
         pace = 60_000 / wpm if clock else None
@@ -105,9 +112,24 @@ def evaluate(
             if progress:
                 progress(policy, index + 1, len(sources))
         log = _save_log(folder, policy, instances)
-        results.append(Result(translator.name, str(policy), score(instances), log, wpm if clock else None, versions()))
-        write_results(folder / "results.json", results)
+        pace = wpm if clock else None
+        results.append(Result(translator.name, str(policy), score(instances), log, pace, versions(), test))
+        write_results(folder / "results.json", list((earlier | {each.policy: each for each in results}).values()))
     return results
+
+
+def _fingerprint(sources: Sequence[str], references: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join([*sources, "", *references]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _earlier(folder: Path, model: str, test: str) -> list[Result]:
+    """The results a folder already has: of the same model over the same sentences, so that they belong together."""
+    if not (folder / "results.json").is_file():
+        return []
+    found = load_results(folder)
+    if any((result.model, result.test) != (model, test) for result in found):
+        raise UsageError(f"{folder} holds results of another model or test set; give another folder with --out")
+    return found
 
 
 def load_pairs(source: str | os.PathLike[str], reference: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
@@ -165,7 +187,7 @@ def table(results: Sequence[Result]) -> Table:
     for heading, *_ in columns:
         made.add_column(heading, justify="right")
     for result, record in zip(results, records, strict=True):
-        made.add_row(Text(result.model), result.policy, *(_cell(record, column) or "–" for column in columns))
+        made.add_row(Text(result.model), Text(result.policy), *(_cell(record, column) or "–" for column in columns))
     return made
 
 

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from bethink import folder
 from bethink.errors import TrainingError
-from bethink.files import new_folder, write_atomically
+from bethink.files import new_folder, read_json, write_atomically
 from bethink.folder import WEIGHTS
 from bethink.text import load_vocabulary
+from bethink.train.data import read_manifest
 from bethink.train.recipe import Recipe
 
 OPTIMIZER, CONSTRAINTS, STATE = "optimizer.safetensors", "constraints.safetensors", "state.json"
@@ -49,7 +50,9 @@ def prune(run: Path, keep: int) -> None:
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    state: dict[str, Any] = json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
+    state = read_json(checkpoint / STATE, TrainingError)
+    if type(state.get("update")) is not int:
+        raise TrainingError(f"{checkpoint / STATE} is damaged: it names no update; remove its folder and go on")
     return state
 
 
@@ -72,7 +75,7 @@ def copy_into(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origi
 
 def require_same_words(run: Path, origin: Path) -> None:
     """Weights learned with one vocabulary mean nothing with another, even one of the same size."""
-    data = json.loads((run / DATA).read_text(encoding="utf-8"))
+    data = read_manifest(run / DATA, TrainingError)
     for side in ("source", "target"):
         file = data[side]["file"]
         if (origin / file).is_file() and (origin / file).read_bytes() != (run / file).read_bytes():
@@ -93,14 +96,28 @@ def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:
         targets[name].copy_(_fitting(name, targets[name], learned[name], origin))
 
 
-def _learned(origin: Path) -> dict[str, Tensor]:
-    """Weights under the names they have in training: from a run's average, its newest checkpoint, or a model folder."""
-    for place in (origin / MODEL, origin):
+def origin_of(origin: Path) -> dict[str, str]:
+    """What a run remembers of the one it began with."""
+    return {"from": str(origin), "sha256": folder.sha256(_place(origin) / WEIGHTS)}
+
+
+def _place(origin: Path) -> Path:
+    """Where the weights of a run or a model folder lie: in its average, in itself, or in its newest checkpoint."""
+    for place in (origin / MODEL, origin, *checkpoints(origin)[-1:]):
         if (place / WEIGHTS).is_file():
-            return {f"{MODEL}.{name}": tensor for name, tensor in read_tensors(place / WEIGHTS).items()}
-    if saved := checkpoints(origin):
-        return read_tensors(saved[-1] / WEIGHTS)
+            return place
     raise TrainingError(f"{origin} is neither a run with a checkpoint nor a model folder with {WEIGHTS}")
+
+
+def _learned(origin: Path) -> dict[str, Tensor]:
+    """Weights under the names they have in training."""
+    place = _place(origin)
+    tensors = read_tensors(place / WEIGHTS)
+    if STEP.fullmatch(place.name):
+        return tensors
+    heads = read_tensors(place / CONSTRAINTS) if (place / CONSTRAINTS).is_file() else {}
+    parts = {MODEL: tensors, "constraints": heads}
+    return {f"{part}.{name}": tensor for part, named in parts.items() for name, tensor in named.items()}
 
 
 def _fitting(name: str, target: Tensor, value: Tensor, origin: Path) -> Tensor:
@@ -132,7 +149,7 @@ def average(run: Path, last: int | None = None) -> Path:
 def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any]) -> Path:
     """A model folder in RUN/model; the heads that only training and analysis need lie in a file of their own."""
     recipe = Recipe.read(run / RECIPE)
-    data = json.loads((run / DATA).read_text(encoding="utf-8"))
+    data = read_manifest(run / DATA, TrainingError)
     vocabularies = {
         side: load_vocabulary(run / data[side]["file"], data[side]["kind"]) for side in ("source", "target")
     }
@@ -143,12 +160,12 @@ def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any])
             write_atomically(temporary / file, safetensors.torch.save(parts[file]))
         folder.create(
             temporary,
-            name=recipe.name,
+            name=f"{recipe.name}-{recipe.system}",
             model=recipe.sized(data["source"]["size"], data["target"]["size"]),
             vocabularies=vocabularies,
             files=files,
             policy=recipe.policy,
-            about={"system": recipe.system, "recipe": recipe.about, **about},
+            about={"system": recipe.system, "recipe": recipe.about, "toy": recipe.data.toy > 0, **about},
         )
     return run / MODEL
 

@@ -1,13 +1,14 @@
 """Prepared corpora, memory-mapped, and the updates drawn from them.
 
 An update is a set of sentences and their paths. It depends on the seed and on its number only, never on what came before, so
-training resumes anywhere; and how it is split over processes and parts changes nothing but the order of summation.
+training resumes anywhere; and how it is split over processes and parts changes nothing but the order of summation and which
+units dropout picks.
 """
 
 from __future__ import annotations
 
-import json
 import math
+import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,11 +19,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from bethink.errors import DataError
+from bethink.errors import BethinkError, DataError
+from bethink.files import read_json
 from bethink.text import PAD
 from bethink.train.paths import PathConfig, sample
 
 MANIFEST = "manifest.json"
+AGAIN = "remove the folder and make it again with: bethink prepare RECIPE"
 Ints = npt.NDArray[np.int64]
 
 
@@ -64,9 +67,11 @@ class Side:
     """One language of a corpus: all token ids in one array, and where each sentence begins in it."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.ids = np.load(folder / f"{name}.ids.npy", mmap_mode="r")
-        self.offsets: Ints = np.load(folder / f"{name}.offsets.npy")
+        self.ids = _load(folder / f"{name}.ids.npy")
+        self.offsets: Ints = np.array(_load(folder / f"{name}.offsets.npy"), np.int64)
         self.lengths: Ints = np.diff(self.offsets)
+        if self.offsets[:1].tolist() != [0] or self.offsets[-1] != len(self.ids) or self.lengths.min(initial=1) < 1:
+            raise DataError(f"{folder / name}.offsets.npy does not fit {name}.ids.npy; {AGAIN}")
 
     def padded(self, sentences: Ints) -> Ints:
         lengths = self.lengths[sentences]
@@ -81,6 +86,8 @@ class Corpus:
 
     def __init__(self, folder: Path, part: str) -> None:
         self.source, self.target = Side(folder, f"{part}.source"), Side(folder, f"{part}.target")
+        if len(self.source.lengths) != len(self.target.lengths):
+            raise DataError(f"{folder} has not as many {part} sentences in its source as in its target; {AGAIN}")
 
     def __len__(self) -> int:
         return len(self.source.lengths)
@@ -93,8 +100,33 @@ def manifest(folder: Path) -> dict[str, Any]:
         raise DataError(
             f"{folder} holds no prepared data ({MANIFEST} is missing); make it with: bethink prepare RECIPE"
         )
-    values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return read_manifest(path, DataError)
+
+
+def read_manifest(path: Path, error: type[BethinkError]) -> dict[str, Any]:
+    """A manifest, or a run's copy of it, with all that training needs of it."""
+    values = read_json(path, error)
+    sides = [values.get(side) for side in ("source", "target")]
+    expected = {"kind": str, "file": str, "size": int}
+    if not isinstance(values.get("fingerprint"), str) or not all(
+        isinstance(side, dict) and all(isinstance(side.get(key), kind) for key, kind in expected.items())
+        for side in sides
+    ):
+        raise error(f"{path} is damaged: it does not describe prepared data; {AGAIN}")
     return values
+
+
+def _load(path: Path) -> npt.NDArray[Any]:
+    """A flat array of whole numbers, memory-mapped; never an object that would have to be unpickled."""
+    try:
+        found = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}; {AGAIN}") from None
+    except (ValueError, EOFError, OverflowError, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is damaged ({' '.join(str(error).split())}); {AGAIN}") from None
+    if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iu":
+        raise DataError(f"{path} is damaged (expected one row of whole numbers); {AGAIN}")
+    return found
 
 
 def plan(corpus: Corpus, tokens: int) -> Plan:

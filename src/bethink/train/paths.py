@@ -32,7 +32,7 @@ class PathConfig:
 def sample(config: PathConfig, source_lengths: Tensor, target_length: int, generator: torch.Generator) -> Tensor:
     """One path per sentence; `source_lengths` counts end-of-sentence."""
     if config.kind == "offline":
-        return source_lengths[:, None].expand(-1, target_length)
+        return source_lengths[:, None].repeat(1, target_length)
     if config.kind == "wait-k":
         start = torch.full_like(source_lengths, config.k)
     else:

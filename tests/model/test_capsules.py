@@ -1,0 +1,56 @@
+"""Guided dynamic routing, equation by equation for one position and one source token at a time."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from bethink.model.capsules import Capsules
+from bethink.model.layers import readable_mask
+from bethink.text import EOS
+from tests.models import BUILDS, random_model
+
+
+def slow_route(capsules: Capsules, guide: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Capsules and degrees for one guide over the source tokens read, as METHOD states them."""
+    config = capsules.config
+    weights = capsules.vote.weight.view(config.count, config.width, -1)
+    votes = torch.stack([torch.stack([weight @ state for weight in weights]) for state in memory])
+    logits = torch.zeros(len(memory), config.count)
+    for iteration in range(config.iterations):
+        coupling = logits.exp() / logits.exp().sum(dim=1, keepdim=True)
+        gathered = (coupling[:, :, None] * votes).sum(dim=0)
+        length = gathered.norm(dim=1, keepdim=True)
+        found = (length**2 / (1 + length**2)) * gathered / length
+        if iteration == config.iterations - 1:
+            break
+        for i in range(len(memory)):
+            for j in range(config.count):
+                inner = capsules.key(votes[i, j]) + capsules.capsule(found[j]) + capsules.guide(guide)
+                logits[i, j] += config.scale * torch.tanh(capsules.score(torch.tanh(inner))).squeeze()
+    return found, coupling[:, : config.translated].sum(dim=1)
+
+
+@pytest.mark.parametrize("build", [name for name, config in BUILDS.items() if config.capsules])
+def test_routing_is_what_the_equations_say(build: str) -> None:
+    model = random_model(BUILDS[build], seed=1)
+    capsules = model.capsules
+    assert capsules is not None
+    source = torch.randint(3, 20, (1, 6))
+    target = torch.cat([torch.tensor([[EOS]]), torch.randint(3, 20, (1, 3))], dim=1)
+    path = torch.tensor([[1, 3, 3, 6]])
+    with torch.no_grad():
+        forward = model(source, target, path)
+        held = model.source_memory(forward.memory)
+        states = model.decode(model.embed_target(target), held.cross, readable_mask(path, 6))[0]
+        for t, read in enumerate(path[0].tolist()):
+            found, degrees = slow_route(capsules, capsules.guide_norm(states[t]), forward.memory[0, :read])
+            torch.testing.assert_close(forward.routing.degrees[0, t, :read], degrees, atol=1e-5, rtol=1e-4)
+            both = torch.cat([forward.routing.translated[0, t], forward.routing.untranslated[0, t]])
+            torch.testing.assert_close(both, found.flatten(), atol=1e-5, rtol=1e-4)
+            together = torch.cat([states[t], found.flatten()])
+            change = capsules.feed_out(torch.relu(capsules.feed_in(capsules.feed_norm(together))))
+            torch.testing.assert_close(
+                forward.output[0, t], model.output_norm(states[t] + change), atol=1e-4, rtol=1e-3
+            )
