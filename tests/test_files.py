@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from pathlib import Path
 
 import pytest
 
-from bethink.files import new_folder, write_atomically
+from bethink.errors import DataError
+from bethink.files import new_folder, read_json, write_atomically
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,3 +37,20 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
         raise ZeroDivisionError
     assert (path / "file").read_text() == "1"
     assert [each.name for each in path.parent.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff", b"[" * 100_000], ids=lambda data: repr(data[:4]))
+def test_json_that_is_no_object_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "some.json"
+    path.write_bytes(b'{"a": 1}')
+    assert read_json(path, DataError) == {"a": 1}
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"{re.escape(str(path))} is damaged") as caught:
+        read_json(path, DataError)
+    assert "\n" not in str(caught.value)
+
+
+def test_json_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.json", tmp_path):
+        with pytest.raises(DataError, match=f"cannot read {re.escape(str(path))}"):
+            read_json(path, DataError)

@@ -64,6 +64,21 @@ def change(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
         (lambda c: c["model"].update(heads=0), "does not describe a model"),
         (lambda c: c.update(source="x"), "does not describe a model"),
         (lambda c: c["source"].update(file="../../secret"), "secret"),
+        (lambda c: c.update(about=5), "'about' is 5"),
+        (lambda c: c.update(about=["x"]), r"'about' is \['x'\]"),
+        (lambda c: c["source"].update(kind=[]), r"kind of 'source' is \[\]"),
+        (lambda c: c["target"].pop("file"), "file of 'target' is None"),
+        (lambda c: c["model"].update(encoder_layers="x"), "model.encoder_layers is 'x'"),
+        (lambda c: c["model"].update(dropout=float("nan")), "model.dropout is nan"),
+        (lambda c: c["model"].update(causal=0), "model.causal is 0"),
+        (lambda c: c["model"].update(norm=[]), "no norm named"),
+        (lambda c: c["model"].update(capsules=5), "capsule setting, found 5"),
+        (lambda c: c["model"].pop("source_vocabulary"), "lacks source_vocabulary"),
+        (lambda c: c["model"]["capsules"].update(width="x"), "model.capsules.width is 'x'"),
+        (lambda c: c["model"]["capsules"].update(scale=0), "model.capsules.scale is 0"),
+        (lambda c: c["model"]["capsules"].update(with_=1), "no capsule setting named 'with_'"),
+        (lambda c: c["files"].update({"decoder.onnx": "0"}), "decoder.onnx alone"),
+        (lambda c: c["files"].update({"encoder.onnx": "0"}), "encoder.onnx alone"),
         (lambda c: c["files"].update({"../other": "0"}), "not a plain file name"),
         (lambda c: c["files"].update({"gone.bin": "0"}), "lacks its file gone.bin"),
         (lambda c: c["files"].update({"weights.bin": "0"}), "not the file the model was made with"),
@@ -74,6 +89,20 @@ def test_a_wrong_config_is_one_sentence(made: Path, edit: Callable[[dict[str, An
     with pytest.raises(ModelError, match=says) as caught:
         Folder.open(made)
     assert "\n" not in str(caught.value)
+
+
+def test_vocabularies_that_were_swapped_are_told_apart(tmp_path: Path) -> None:
+    source, target = Words(["a", "b", "c"]), Words(["a", "b", "c", "d"])
+    model = ModelConfig(len(source), len(target), width=8, heads=2, share="none")
+    words = {"source": source, "target": target}
+    folder.create(tmp_path, name="two", model=model, vocabularies=words, files=[], policy="offline", about={})
+    assert (len(Folder.open(tmp_path).source), len(Folder.open(tmp_path).target)) == (6, 7)
+    change(tmp_path, lambda c: c.update(source=c["target"], target=c["source"]))
+    swapped = Folder.open(tmp_path)
+    with pytest.raises(ModelError, match=r"target\.txt has 7 entries, but .* a source vocabulary of 6"):
+        _ = swapped.source
+    with pytest.raises(ModelError, match=r"source\.txt has 6 entries, but .* a target vocabulary of 7"):
+        _ = swapped.target
 
 
 def test_a_truncated_file_never_loads(made: Path) -> None:

@@ -1,13 +1,20 @@
-"""Writing so that nothing is ever half there: a file or a folder has its name only when it is complete and on disk."""
+"""Writing so that nothing is ever half there: a file or a folder has its name only when it is complete and on disk.
+
+Reading what was written so, and told in one sentence where somebody damaged it since.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from bethink.errors import BethinkError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -24,6 +31,19 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
+    """The JSON object in a file; whatever else is found there is raised as `error`."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as reason:
+        raise error(f"cannot read {path}: {(reason.strerror or str(reason)).lower()}") from None
+    except (ValueError, RecursionError) as reason:
+        raise error(f"{path} is damaged: it is not JSON ({reason})") from None
+    if not isinstance(values, dict):
+        raise error(f"{path} is damaged: it holds a {type(values).__name__}, expected an object")
+    return values
 
 
 @contextmanager

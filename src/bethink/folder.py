@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bethink.errors import BethinkError, ModelError
-from bethink.files import write_atomically
+from bethink.files import read_json, write_atomically
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
 from bethink.text import Vocabulary, load_vocabulary
@@ -20,6 +20,7 @@ from bethink.text import Vocabulary, load_vocabulary
 FORMAT = 1
 CONFIG = "config.json"
 WEIGHTS = "weights.safetensors"
+GRAPHS = ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,14 @@ class Folder:
 
     def _vocabulary(self, side: str) -> Vocabulary:
         entry = self.config[side]
-        return load_vocabulary(self.path / entry["file"], entry["kind"])
+        file = self.path / entry["file"]
+        vocabulary, expected = load_vocabulary(file, entry["kind"]), getattr(self.model, f"{side}_vocabulary")
+        if len(vocabulary) != expected:
+            raise ModelError(
+                f"{file} has {len(vocabulary)} entries, but the model in {self.path} was made for a {side} vocabulary of "
+                f"{expected}; copy or export the model again"
+            )
+        return vocabulary
 
     def _check_files(self) -> None:
         for name, digest in self.config["files"].items():
@@ -140,23 +148,36 @@ def _places() -> Iterator[Path]:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{path} is not a model folder: it has no {CONFIG}") from None
-    except (OSError, ValueError) as error:
-        raise ModelError(f"cannot read {path / CONFIG}: {error}") from error
-    if not isinstance(config, dict) or config.get("format") != FORMAT:
-        found = config.get("format") if isinstance(config, dict) else type(config).__name__
-        raise ModelError(f"{path / CONFIG} has format {found}, this version of bethink reads format {FORMAT}")
+    if not (path / CONFIG).exists():
+        raise ModelError(f"{path} is not a model folder: it has no {CONFIG}")
+    config = read_json(path / CONFIG, ModelError)
+    if config.get("format") != FORMAT:
+        raise ModelError(
+            f"{path / CONFIG} has format {config.get('format')}, this version of bethink reads format {FORMAT}"
+        )
     if missing := {"name", "model", "source", "target", "policy", "files"} - config.keys():
         raise ModelError(f"{path / CONFIG} lacks {', '.join(sorted(missing))}")
     try:
         ModelConfig.from_dict(config["model"])
         parse(config["policy"])
-        hashed = {name: str(digest) for name, digest in config["files"].items()}
-        if strange := [entry["file"] for entry in (config["source"], config["target"]) if entry["file"] not in hashed]:
-            raise ModelError(f"its vocabulary {strange[0]} is not among its files")
+        _check_parts(config)
     except (BethinkError, TypeError, AttributeError, KeyError, ArithmeticError) as error:
         raise ModelError(f"{path / CONFIG} does not describe a model: {error}") from error
     return config
+
+
+def _check_parts(config: dict[str, Any]) -> None:
+    """Whether what stands beside the model's sizes is of the right kind and complete."""
+    for name in ("source", "target", "files", "about"):
+        if not isinstance(config.get(name, {}), dict):
+            raise ModelError(f"'{name}' is {config[name]!r}, expected an object")
+    files = config["files"]
+    for side in ("source", "target"):
+        for key in ("kind", "file"):
+            if not isinstance(config[side].get(key), str):
+                raise ModelError(f"the {key} of '{side}' is {config[side].get(key)!r}, expected a name")
+        if config[side]["file"] not in files:
+            raise ModelError(f"its vocabulary {config[side]['file']} is not among its files")
+    graphs = [graph for graph in GRAPHS if graph in files]
+    if len(graphs) == 1:
+        raise ModelError(f"it has {graphs[0]} alone, expected {' and '.join(GRAPHS)} together, or neither")

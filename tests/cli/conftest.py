@@ -40,7 +40,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         vocabularies=dict(vocabularies),
         files=[folder.WEIGHTS],
         policy="wait-k:k=3",
-        about={"description": "random weights over the toy language"},
+        about={"description": "random weights over the toy language", "toy": True},
     )
     return path
 

@@ -113,19 +113,20 @@ def test_a_traceback_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["translate", "nowhere.txt"])
 
 
-@pytest.mark.parametrize("verb", ["prepare", "train", "average"])
+@pytest.mark.parametrize("verb", ["prepare", "train", "average", "export"])
 def test_without_torch_the_fix_is_named(
-    verb: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    verb: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [
-        name for name in sys.modules if name.startswith(("bethink.train", "bethink.model.", "bethink.export"))
-    ]:
+    gone = [name for name in sys.modules if name.startswith(("bethink.train", "bethink.model.", "bethink.export"))]
+    for name in sorted(gone, reverse=True):  # from a package, too, or later tests would find another module there
+        package, _, module = name.rpartition(".")
+        monkeypatch.delattr(sys.modules[package], module, raising=False)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "torch", None)
     argv = {
         "prepare": ["tiny", "--out", "o"],
         "train": ["tiny", "--data", "d", "--run", "r"],
-        "export": ["r", "--to", "t"],
+        "export": [str(model), "--to", str(tmp_path / "t")],
     }
     assert main([verb, *argv.get(verb, ["run"])]) == 1
     assert "pip install 'bethink[train]'" in sentence(capsys)
@@ -168,6 +169,26 @@ def test_a_full_disk_is_one_sentence() -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "bethink: cannot go on: no space left on device\n"
+
+
+@pytest.mark.parametrize("argv", [["completion", "bash"], ["--help"], ["explain", "a"]])
+def test_a_closed_standard_output_is_one_sentence(argv: list[str]) -> None:
+    command = ["bash", "-c", '"$@" >&-', "-", sys.executable, "-m", "bethink", *argv]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, env=ENVIRONMENT)
+    assert done.returncode == 1
+    assert done.stderr.startswith("bethink: there is no standard output to write to")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("device", ["foo", "meta", "cuda:99"])
+@pytest.mark.parametrize("verb", ["translate", "evaluate", "bench"])
+def test_a_device_that_is_not_there(
+    verb: str, device: str, model: Path, text: Path, references: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", str(text), "--reference", str(references), "--out", "o"] if verb == "evaluate" else []
+    argv = [verb, *files, "--model", str(model), "--device", device, *([str(text)] if verb == "translate" else [])]
+    assert main(argv) == 2
+    assert f"device {device}" in sentence(capsys).replace("named ", "").replace("'", "")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import selectors
@@ -11,10 +12,15 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import bethink
 from bethink.cli import main
-from bethink.trace import shown
+from bethink.cli.translate import Speaker
+from bethink.cli.watch import Watch
+from bethink.evaluate.latency import average_lagging
+from bethink.policy import parse
+from bethink.trace import Step, Translation, shown
 from bethink.translator import Translator
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(bethink.__file__).parent.parent), "OMP_NUM_THREADS": "1"}
@@ -157,6 +163,22 @@ def test_watch_as_a_transcript(
     assert summary["text"].startswith(f"3 sentences, {len(' '.join(sentences).split())} words heard")
     assert "words" in summary["lag (AL)"]
     assert "rounds per written token" in summary["speed"]
+
+
+def test_a_watch_does_not_grow_with_the_stream(model: Path, sentences: list[str]) -> None:
+    """No step of a sentence outlives it; what is kept are sums."""
+    speaker = Speaker(Translator(model), parse("wait-k:k=3"))
+    watch = Watch(speaker, Console(quiet=True))
+    alive = []
+    for _ in range(3):
+        for step in [*speaker.say(sentences[0]), *speaker.finish()]:
+            watch.step(step)
+        gc.collect()
+        alive.append(sum(type(each) is Step for each in gc.get_objects()))
+    assert alive[0] == alive[1] == alive[2]
+    one = Translation.of([*speaker.say(sentences[0]), *speaker.finish()])
+    assert (watch.sums.sentences, watch.sums.heard, watch.sums.tokens) == (3, 3 * len(one.source), 3 * len(one.path))
+    assert watch.sums.word_lag == pytest.approx(3 * average_lagging(one.delays, len(one.source), len(one.delays)))
 
 
 def test_watch_names_the_evidence(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:

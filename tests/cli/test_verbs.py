@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from bethink.cli import main
+from bethink import toy as toy_language
+from bethink.cli import bench, main
 from bethink.translator import Translator
 
 
@@ -144,3 +146,51 @@ def test_bench_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert "wait-k:k=3" in out
     assert "10 sentences, 1 at a time" in out
     assert "peak memory" in out
+
+
+def test_bench_knows_the_toy_language_by_what_the_model_says(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    counts = []
+    for name, toy in (("plain", True), ("toy", False)):
+        copy = copied(model, tmp_path, name=name, about={"toy": toy})
+        argv = ("bench", "--model", str(copy), "--repeat", "1", "--json", "--policy", "offline")
+        report = json.loads(run(capsys, *argv))
+        counts.append(report["policies"][0]["tokens"])
+    spoken = {True: [pair.source for pair in toy_language.sentences(10, bench.TOY_SEED)], False: list(bench.GERMAN)}
+    assert counts == [
+        sum(len(t.writes) for t in Translator(model).translate_many(spoken[toy], "offline")) for toy in (True, False)
+    ]
+
+
+def test_bench_without_a_word(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "nothing").write_text("\u200b\n<b>\n", encoding="utf-8")
+    assert main(["bench", "--model", str(model), "--source", str(tmp_path / "nothing")]) == 1
+    assert "nothing has no sentence to translate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["<b>", "\u200b"])
+def test_explain_without_a_word(model: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", text, "--model", str(model)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "there is no word in the text to explain" in err
+
+
+def test_square_brackets_in_a_name_are_no_markup(
+    model: Path, tmp_path: Path, sentences: list[str], text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = copied(model, tmp_path, name="my[/b]model", about={"description": "[red]of mine[/x]", "toy": True})
+    told = "my[/b]model ([red]of mine[/x])"
+    assert told in run(capsys, "explain", sentences[0], "--model", str(copy))
+    assert told in run(capsys, "bench", "--model", str(copy), "--repeat", "1")
+    assert told in run(capsys, "translate", "--watch", "--model", str(copy), str(text))
+
+
+def copied(model: Path, to: Path, **changes: object) -> Path:
+    """A model folder with other facts about it."""
+    path = to / str(len(list(to.iterdir())))
+    shutil.copytree(model, path)
+    config = json.loads((path / "config.json").read_text())
+    (path / "config.json").write_text(json.dumps({**config, **changes}))
+    return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -182,12 +183,78 @@ def test_files_that_cannot_be_used(tmp_path: Path) -> None:
         load_pairs(tmp_path, good)
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[1]", '{"index": 0}', '{"index": "x"}', "null"])
+@pytest.mark.parametrize(
+    "line", ["nonsense", "[1]", '{"index": 0}', '{"index": "x"}', "null", "[" * 100_000], ids=lambda line: line[:14]
+)
 def test_a_log_that_is_none(tmp_path: Path, line: str) -> None:
     log = tmp_path / "instances.log"
     log.write_text(line + "\n")
     with pytest.raises(DataError, match="line 1 is not a scored sentence"):
         rescore(log)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"delays": "abc"},
+        {"delays": [1, "x"]},
+        {"delays": [1, float("nan")]},
+        {"path": "ab"},
+        {"path": [1.5]},
+        {"path": [1, 2], "source_tokens": 0},
+        {"erased": "x"},
+        {"source_ms": "x"},
+        {"elapsed_ms": 5},
+        {"source_length": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_log_with_a_wrong_value(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    log = tmp_path / "instances.log"
+    good = Instance(0, "a b", "x y", "x y", 2, (1, 2), (), None, (1, 2, 3), 3).to_dict()
+    log.write_text(json.dumps(good) + "\n")
+    rescore(log)
+    log.write_text(json.dumps({**good, **wrong}) + "\n")
+    with pytest.raises(DataError, match=f"line 1 is not a scored sentence .*{list(wrong)[-1]} is ") as caught:
+        rescore(log)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"quality": {"paper": 3}},
+        {"quality": {"paper": {"BLEU": 3}}},
+        {"quality": {"paper": {"BLEU": {"score": "x", "signature": "s"}}}},
+        {"latency": 5},
+        {"latency": {"paper": {"AL": "x"}}},
+        {"latency": {"paper": {"AL": float("nan")}}},
+        {"policy": 5},
+        {"log": None},
+        {"wpm": "fast"},
+        {"versions": 5},
+        {"sentences": "many"},
+        {"erasure": []},
+    ],
+    ids=str,
+)
+def test_results_with_a_wrong_value(fake: Any, tmp_path: Path, wrong: dict[str, Any]) -> None:
+    evaluate(fake, SOURCES, REFERENCES, [WaitK(2)], tmp_path)
+    file = tmp_path / "results.json"
+    record = json.loads(file.read_text("utf-8"))
+    record["results"][0].update(wrong)
+    file.write_text(json.dumps(record))
+    with pytest.raises(DataError, match=r"results\.json is not a results file"):
+        load_results(tmp_path)
+
+
+def test_square_brackets_are_no_markup(fake: Any, tmp_path: Path) -> None:
+    [result] = evaluate(fake, SOURCES, REFERENCES, [WaitK(2)], tmp_path)
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(table([dataclasses.replace(result, model="m[/b]", policy="[/x]p")]))
+    text = console.export_text()
+    assert "m[/b]" in text
+    assert "[/x]p" in text
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,10 @@ import torch
 
 from bethink.errors import TrainingError
 from bethink.files import new_folder
-from bethink.folder import WEIGHTS
-from bethink.train import checkpoint
+from bethink.folder import WEIGHTS, Folder
+from bethink.train import checkpoint, loop
+from bethink.train.data import manifest
+from bethink.train.recipe import Recipe
 
 
 def saved(run: Path, update: int) -> Path:
@@ -67,3 +70,28 @@ def test_nothing_to_average(tmp_path: Path) -> None:
 def test_weights_with_other_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="only one of them has b"):
         checkpoint.copy_into({"a": torch.zeros(1)}, {"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"update": "x"}'])
+def test_a_damaged_state_is_named(tmp_path: Path, content: str) -> None:
+    path = saved(tmp_path, 1)
+    (path / checkpoint.STATE).write_text(content)
+    with pytest.raises(TrainingError, match=r"state\.json is damaged"):
+        checkpoint.read_state(path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"fingerprint": "f", "source": 3, "target": {}}'])
+def test_damaged_facts_about_the_data_are_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / checkpoint.DATA).write_text(content)
+    with pytest.raises(TrainingError, match=r"data\.json is damaged"):
+        checkpoint.require_same_words(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("toy", [200, 0])
+def test_a_model_says_whether_it_speaks_the_toy_language(
+    tmp_path: Path, toy_data: Path, small: Callable[..., Recipe], toy: int
+) -> None:
+    recipe = small(f"data.toy={toy}", "data.train=['a']", "data.dev=['b']")
+    loop.open_run(recipe, manifest(toy_data), toy_data, tmp_path / "run")
+    model = checkpoint.write_model(tmp_path / "run", {"model.weight": torch.zeros(2)}, {})
+    assert Folder.open(model).about["toy"] is bool(toy)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -104,3 +105,31 @@ def test_seeds_are_spread() -> None:
 def test_a_folder_without_data_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="bethink prepare"):
         manifest(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"fingerprint": "f", "source": {"kind": 1}, "target": {}}'])
+def test_a_damaged_manifest_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match=r"manifest\.json is damaged"):
+        manifest(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["ids", "offsets"])
+@pytest.mark.parametrize("damage", ["empty", "junk", "zip", "cut", "objects", "floats", "shorter", "gone"])
+def test_a_damaged_array_is_named(toy_data: Path, tmp_path: Path, name: str, damage: str) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(toy_data, folder)
+    path = folder / f"dev.source.{name}.npy"
+    whole = np.load(path)
+    if damage == "gone":
+        path.unlink()
+    elif damage in ("objects", "floats", "shorter"):
+        values = {"objects": whole.astype(object), "floats": whole.astype(float), "shorter": whole[:-2]}[damage]
+        np.save(path, values, allow_pickle=True)
+    else:
+        damaged = {"empty": b"", "junk": b"junk" * 99, "zip": b"PK\x03\x04", "cut": path.read_bytes()[:-9]}
+        path.write_bytes(damaged[damage])
+    with pytest.raises(DataError, match=rf"dev\.source\.{name}|dev\.source\.offsets") as caught:
+        Corpus(folder, "dev")
+    assert "bethink prepare" in str(caught.value)
+    assert "\n" not in str(caught.value)

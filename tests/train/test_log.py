@@ -26,3 +26,13 @@ def test_a_line_tells_where_training_stands(tmp_path: Path, capsys: pytest.Captu
 
 def test_no_log_yet(tmp_path: Path) -> None:
     assert read(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "line", [b"[1]", b"3", b"null", b'{"kind": "train"}', b'{"update": "x"}', b"\xff", b"[" * 100_000]
+)
+def test_a_line_that_is_no_record_is_left_out(tmp_path: Path, line: bytes) -> None:
+    (tmp_path / FILE).write_bytes(line + b'\n{"kind": "train", "update": 2, "loss": 1.0}\n')
+    with Log(tmp_path, 2, 10):
+        pass
+    assert [record["update"] for record in read(tmp_path)] == [2]

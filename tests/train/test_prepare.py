@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from bethink.errors import DataError
+from bethink.model.config import LONGEST
 from bethink.text import EOS, PAD, Segmenter, SentencePieces, Word, load_vocabulary
 from bethink.train import corpora, prepare
 from bethink.train.recipe import Recipe
@@ -164,6 +165,29 @@ def test_nothing_left_after_the_filters(corpus: Path) -> None:
     refused(corpus, "no pair is left .*too long: 3", "data.longest=1")
     write(corpus, "dev", [""], [""])
     refused(corpus, "no text is left .*dev pairs dropped: empty: 1")
+
+
+def test_dev_pairs_that_no_model_can_take_are_dropped(corpus: Path) -> None:
+    write(corpus, "dev", ["a " * (LONGEST - 1), "a " * LONGEST, SOURCE[0]], [TARGET[0]] * 3)
+    folder = run(corpus, "data.longest=9")
+    found = counts(folder)
+    assert (found["dev pairs"], found["dev pairs dropped: too long"]) == (2, 1)
+    assert int(np.diff(np.load(folder / "dev.source.offsets.npy")).max()) == LONGEST
+
+
+def test_no_dev_pair_left(corpus: Path) -> None:
+    write(corpus, "dev", ["a " * LONGEST], ["a"])
+    refused(corpus, "no pair is left .*dev pairs dropped: too long: 1")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"settings": 3, "inputs": {}}'])
+def test_a_manifest_that_is_none_is_left_alone(corpus: Path, content: str) -> None:
+    out = corpus.parent / "out"
+    out.mkdir()
+    (out / "manifest.json").write_text(content)
+    with pytest.raises(DataError, match="holds no prepared data"):
+        run(corpus)
+    assert (out / "manifest.json").read_text() == content
 
 
 def test_a_full_disk_leaves_nothing_behind(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bethink.errors import UsageError
+from bethink.errors import TrainingError, UsageError
 from bethink.train.recipe import RECIPES, SYSTEMS, Recipe, available, differences
 
 
@@ -59,6 +62,32 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
         ("model.share=all", "text.joint"),
         ("data.toy=0", "names no corpora"),
         ("train.updates", "write key=value"),
+        ("model.heads=0", "model.heads is 0"),
+        ("model.heads=-2", "model.heads is -2"),
+        ("model.width=0", "model.width is 0"),
+        ("model.width=2", "model.width is 2"),
+        ("model.hidden=-1", "model.hidden is -1"),
+        ("model.dropout=2", "model.dropout is 2.0"),
+        ("model.encoder_layers=0", "model.encoder_layers is 0"),
+        ("model.capsules=3", "model.capsules is 3, but must be a table"),
+        ("model.capsules.width=-3", "model.capsules.width is -3"),
+        ("model.capsules.iterations=0", "model.capsules.iterations is 0"),
+        ("model.capsules.translated=0", "model.capsules.translated is 0"),
+        ("train.rate=nan", "train.rate is nan"),
+        ("train.rate=-1", "train.rate is -1.0, but must be a number of at least 0"),
+        ("train.rate=1" + "0" * 400, "must be a number"),
+        ("train.clip=inf", "train.clip is inf"),
+        ("train.seed=-1", "train.seed is -1, but must be a number of at least 0"),
+        ("train.seed=9223372036854775808", r"below 2\^63"),
+        ("train.warmup=-5", "train.warmup is -5"),
+        ("losses.smoothing=7", "losses.smoothing is 7.0, but must be below 1"),
+        ("losses.segment=-1", "losses.segment is -1.0"),
+        ("losses.token=nan", "losses.token is nan"),
+        ("data.longest=0", "data.longest is 0"),
+        ("data.longest=1024", "at most 1023 tokens"),
+        ("data.toy=-1", "data.toy is -1"),
+        ("text.sample=0", "text.sample is 0"),
+        ("system=[]", "system is [], but must be text"),
     ],
 )
 def test_a_wrong_change_is_one_sentence(change: str, message: str) -> None:
@@ -81,12 +110,52 @@ def test_recipes_are_found_by_name_and_by_path(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("system", ["multi-path", "ped"])
 def test_a_resolved_recipe_comes_back_from_json(tmp_path: Path, system: str) -> None:
-    import json
-
     recipe = Recipe.load("tiny", [f"system={system}"])
     path = tmp_path / "recipe.json"
     path.write_text(json.dumps(recipe.to_dict()))
     assert Recipe.read(path) == recipe
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("for = 3", "for is 3, but must be a table"),
+        ("for.ped = 3", "for.ped is 3, but must be a table"),
+        ("for.pedd.train = {}", "Did you mean 'ped'"),
+        ("system = []", r"system is \[\], but must be text"),
+        ("model = 3", "model is 3, but must be a table"),
+    ],
+)
+def test_a_wrong_file_is_one_sentence(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(f"{line}\n")
+    with pytest.raises(UsageError, match=message):
+        Recipe.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda values: values.pop("train"),
+        lambda values: values.update(model=3),
+        lambda values: values.update(losses=[]),
+        lambda values: values.update(system="pedd"),
+        lambda values: values.update(system=[]),
+        lambda values: values.update(unheard_of=1),
+        lambda values: values["model"]["capsules"].update(width="x"),
+        lambda values: values["train"].update(rate="fast"),
+    ],
+)
+def test_a_damaged_recipe_of_a_run_is_one_sentence(tmp_path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    values = Recipe.load("tiny", ["system=ped"]).to_dict()
+    change(values)
+    path = tmp_path / "recipe.json"
+    path.write_text(json.dumps(values))
+    with pytest.raises(TrainingError, match=r"recipe\.json is damaged: "):
+        Recipe.read(path)
+    path.write_text("{")
+    with pytest.raises(TrainingError, match=r"recipe\.json is damaged: it is not JSON"):
+        Recipe.read(path)
 
 
 def test_differences_name_the_settings() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from bethink.backend import Row, Rows
 from bethink.folder import Folder
+from bethink.model import device as devices
 from bethink.model.capsules import Votes
 from bethink.model.config import LONGEST
 from bethink.model.layers import Memory, Remember, readable_mask
@@ -76,9 +77,10 @@ class TorchBackend:
     @classmethod
     def load(cls, folder: Folder, device: str | None = None, threads: int = 0) -> TorchBackend:
         """The backend of a model folder's weights; 0 threads leaves the number to torch."""
+        chosen = devices.choose(device)
         if threads:
             torch.set_num_threads(threads)
-        return cls(load_model(folder), device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        return cls(load_model(folder), chosen)
 
     @property
     def causal(self) -> bool:

@@ -12,7 +12,7 @@ from typing import NoReturn
 from bethink import __version__
 from bethink.cli import bench, completion, evaluate, explain, train, translate
 from bethink.cli.common import EXAMPLES, Help
-from bethink.errors import BethinkError, UsageError, unknown
+from bethink.errors import BethinkError, DataError, UsageError, unknown
 
 FAMILIES = (translate, explain, evaluate, train, bench, completion)
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for the signals SIGINT and SIGPIPE
@@ -48,6 +48,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run one command; the exit code."""
     _speak_utf8()
     try:
+        _require_stdout()
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except (BethinkError, OSError, KeyboardInterrupt) as error:
@@ -70,6 +71,12 @@ def _run(argv: Sequence[str]) -> int:
     _take_settings(args, rest, argv[0])
     code: int = args.run(args)
     return code
+
+
+def _require_stdout() -> None:
+    """Where it was closed, the next file opened would take its place and get what was meant for people."""
+    if sys.stdout is None:
+        raise DataError("there is no standard output to write to; send it to /dev/null if it is not wanted")
 
 
 def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> None:

@@ -138,16 +138,17 @@ def peak_memory() -> float | None:
 def table(model: str, facts: dict[str, Any], costs: Sequence[Cost]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
+    from rich.text import Text
 
     peak = "" if facts["peak_megabytes"] is None else f", peak memory {facts['peak_megabytes']:.0f} MB"
     told = f"{model}: {facts['sentences']} sentences, {facts['streams']} at a time; loaded in {facts['load_seconds']:.2f} s{peak}"
-    made = Table(box=SIMPLE_HEAD, caption=told, caption_justify="left")
+    made = Table(box=SIMPLE_HEAD, caption=Text(told, "table.caption"), caption_justify="left")
     made.add_column("policy")
     for heading in ("ms per token", "tokens/s", "rounds per token", "rows per token", "tokens"):
         made.add_column(heading, justify="right")
     for cost in costs:
         made.add_row(
-            cost.policy,
+            Text(cost.policy),
             f"{1000 * cost.seconds / cost.tokens:.3f}",
             f"{cost.tokens / cost.seconds:,.0f}",
             f"{cost.rounds / cost.tokens:.2f}",
@@ -161,10 +162,11 @@ def _sentences(file: str | None, translator: Translator) -> list[str]:
     if file is not None:
         from bethink.evaluate.instances import read_lines
 
-        if found := [line for line in read_lines(file) if line.split()]:
+        lines = enumerate(read_lines(file), start=1)
+        if found := [line for number, line in lines if translator.words(line, f"{file}, line {number}")]:
             return found
         raise DataError(f"{file} has no sentence to translate")
-    if "toy" in describe(translator).lower():
+    if translator.about.get("toy"):
         from bethink import toy
 
         return [pair.source for pair in toy.sentences(TOY_SENTENCES, TOY_SEED)]

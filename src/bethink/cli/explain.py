@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, add_model, add_policy, console, describe, open_translator, verb
@@ -43,11 +44,9 @@ def add(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     data = sys.stdin.buffer.read() if args.text == "-" else args.text.encode(errors="replace")
     text = data.decode(errors="replace")
-    if not text.split():
-        raise DataError(
-            "there is no word in the text to explain; give a sentence, as in: bethink explain 'Guten Morgen !'"
-        )
+    _require_some(text.split())
     translator = open_translator(args)
+    _require_some(translator.words(text))
     policy = args.policy or translator.policy
     translation = next(translator.translate_many([text], policy, batch=1))
     if args.out:
@@ -57,6 +56,14 @@ def run(args: argparse.Namespace) -> int:
     if args.out:
         out.print(f"drawn: {args.out}", markup=False)
     return 0
+
+
+def _require_some(words: Sequence[object]) -> None:
+    """Of what looks like a word, markup and invisible characters, nothing may be left to translate."""
+    if not words:
+        raise DataError(
+            "there is no word in the text to explain; give a sentence, as in: bethink explain 'Guten Morgen !'"
+        )
 
 
 def draw(translator: Translator, translation: Translation, out: str) -> None:
@@ -76,7 +83,8 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
 
     from bethink.cli.words import tell
 
-    made = Table(box=SIMPLE_HEAD, caption=f"{describe(translator)}, {policy}", caption_justify="left")
+    caption = Text(f"{describe(translator)}, {policy}", "table.caption")
+    made = Table(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
     for heading in ("heard", "newly heard", "wrote", "because"):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
     made.add_column("sure", justify="right")

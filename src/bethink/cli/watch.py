@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -38,14 +39,38 @@ def watching(speaker: Speaker) -> Iterator[Watch]:
             yield watch
     else:
         yield watch
-    console.print(summary(speaker, watch.finished))
+    console.print(summary(speaker, watch.sums))
+
+
+@dataclass
+class Sums:
+    """All that a summary needs of the sentences gone by; a stream may have no end, so they themselves are not kept."""
+
+    sentences: int = 0
+    heard: int = 0  # words
+    written: int = 0  # words
+    tokens: int = 0  # written, end-of-sentence included
+    spoken: int = 0  # sentences with at least one word written
+    word_lag: float = 0.0
+    token_lag: float = 0.0
+
+    def add(self, translation: Translation) -> None:
+        source, delays, path = len(translation.source), translation.delays, translation.path
+        self.sentences += 1
+        self.heard += source
+        self.written += len(delays)
+        self.tokens += len(path)
+        self.token_lag += latency.paper(path, translation.source_tokens)["AL"]
+        if delays:
+            self.spoken += 1
+            self.word_lag += latency.average_lagging(delays, source, len(delays))
 
 
 class Watch:
     """A line for every decision; below them, on a terminal, the sentence as it stands."""
 
     def __init__(self, speaker: Speaker, console: Console) -> None:
-        self.finished: list[Translation] = []
+        self.sums = Sums()
         self.live: Live | None = None
         self._speaker, self._console = speaker, console
         self._target = speaker.translator.target
@@ -82,7 +107,7 @@ class Watch:
 
     def _end_sentence(self) -> None:
         translation = Translation.of(self._steps)
-        self.finished.append(translation)
+        self.sums.add(translation)
         if self.live:
             self.live.update(Text(), refresh=True)
         self._print(Text.assemble(("heard  ", FAINT), " ".join(translation.source)))
@@ -107,20 +132,18 @@ class Watch:
         return Panel(Group(*lines), title=Text(title), title_align="left", border_style=FAINT)
 
 
-def summary(speaker: Speaker, finished: Sequence[Translation]) -> Table | Text:
+def summary(speaker: Speaker, sums: Sums) -> Table | Text:
     """What it came to: how much, how late, how fast, with what."""
-    if not finished:
+    if not sums.sentences:
         return Text("there was nothing to translate")
-    source, target = sum(len(t.source) for t in finished), sum(len(t.delays) for t in finished)
-    tokens = sum(len(t.writes) for t in finished)
-    by_word = [latency.average_lagging(t.delays, len(t.source), len(t.delays)) for t in finished if t.delays]
-    by_token = [latency.paper(t.path, t.source_tokens)["AL"] for t in finished]
+    rounds = speaker.engine.rounds / sums.tokens
+    by_word, by_token = sums.word_lag / max(sums.spoken, 1), sums.token_lag / sums.sentences
     rows = {
         "model": describe(speaker.translator),
         "policy": str(speaker.policy),
-        "text": f"{len(finished)} sentences, {source} words heard, {target} words written",
-        "lag (AL)": f"{_mean(by_word):.2f} words, {_mean(by_token):.2f} tokens behind the speaker",
-        "speed": f"{tokens / speaker.computing:,.0f} tokens per second, {speaker.engine.rounds / tokens:.2f} rounds per written token",
+        "text": f"{sums.sentences} sentences, {sums.heard} words heard, {sums.written} words written",
+        "lag (AL)": f"{by_word:.2f} words, {by_token:.2f} tokens behind the speaker",
+        "speed": f"{sums.tokens / speaker.computing:,.0f} tokens per second, {rounds:.2f} rounds per written token",
     }
     table = Table.grid(padding=(0, 2))
     for name, value in rows.items():
@@ -143,7 +166,3 @@ def _write_line(piece: str, written: Written, policy: Policy) -> Text:
     line.append(f"{sure:>4}  ", FAINT)
     line.append(written.because(policy), "cyan" if written.evidence else FAINT)
     return line
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

@@ -74,10 +74,10 @@ class Instance:
             source=str(record["source"]),
             reference=str(record["reference"]),
             prediction=str(record["prediction"]),
-            source_length=int(number(record["source_length"], "source_length")),
+            source_length=int(as_number(record["source_length"], "source_length")),
             delays=_numbers(record, "delays"),
             elapsed=_numbers(record, "elapsed_ms"),
-            source_ms=None if record.get("source_ms") is None else number(record["source_ms"], "source_ms"),
+            source_ms=None if record.get("source_ms") is None else as_number(record["source_ms"], "source_ms"),
             path=tuple(_whole(read, "path") for read in _numbers(record, "path")),
             source_tokens=_whole(record.get("source_tokens", 0), "source_tokens"),
             deferred=_whole(record.get("deferred", 0), "deferred"),
@@ -117,17 +117,17 @@ class Scores:
         return cls(
             sentences=_whole(record["sentences"], "sentences"),
             latency={
-                profile: {name: number(value, f"{profile} {name}") for name, value in measures.items()}
+                profile: {name: as_number(value, f"{profile} {name}") for name, value in measures.items()}
                 for profile, measures in latencies.items()
             },
             quality={
                 profile: {
-                    name: Quality(number(q["score"], f"{profile} {name}"), str(q["signature"]))
+                    name: Quality(as_number(q["score"], f"{profile} {name}"), str(q["signature"]))
                     for name, q in measures.items()
                 }
                 for profile, measures in qualities.items()
             },
-            erasure=number(record["erasure"], "erasure"),
+            erasure=as_number(record["erasure"], "erasure"),
         )
 
 
@@ -182,7 +182,7 @@ def read_log(log: str | os.PathLike[str]) -> list[Instance]:
     for number, line in enumerate(read_lines(log), start=1):
         try:
             found.append(Instance.from_dict(json.loads(line)))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
                 f"{log}, line {number} is not a scored sentence ({type(error).__name__}: {error}); expected an instances.log "
                 "as 'bethink evaluate' or SimulEval writes it"
@@ -215,7 +215,7 @@ def write(path: Path, content: str | bytes) -> None:
     write_atomically(path, content if isinstance(content, bytes) else content.encode())
 
 
-def number(value: Any, name: str) -> float:
+def as_number(value: Any, name: str) -> float:
     """A number from a file that anybody may have written, as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST < value < LARGEST:
         raise ValueError(f"{name} is {value!r}, expected a number")
@@ -232,7 +232,7 @@ def _numbers(record: Mapping[str, Any], name: str) -> tuple[float, ...]:
     values = record["delays"] if name == "delays" else record.get(name, [])
     if not isinstance(values, list):
         raise ValueError(f"{name} is {values!r}, expected a list of numbers")
-    return tuple(number(value, name) for value in values)
+    return tuple(as_number(value, name) for value in values)
 
 
 def _profiles(record: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:

@@ -36,7 +36,7 @@ COLOURS = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
     "#56B4E9",
     "#000000",
 )
-MARKERS = "os^DvPX"
+MARKERS = "os^DvPXph<"  # as many more than colours that the pairs do not come again soon
 FORMATS = ("svg", "png", "pdf")
 GREY, PALE = "#8a8a8a", "#f1f1f1"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from bethink import __version__
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import latency
-from bethink.evaluate.instances import Instance, Scores, instance, number, read_lines, score, write, write_log
+from bethink.evaluate.instances import Instance, Scores, as_number, instance, read_lines, score, write, write_log
 from bethink.policy import Policy
 from bethink.trace import Step, Translation, shown
 
@@ -72,7 +72,7 @@ class Result:
         texts = {name: record[name] for name in ("model", "policy", "log", "test")}
         if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
             raise ValueError(f"{wrong[0]} is {texts[wrong[0]]!r}, expected text")
-        wpm = None if record["wpm"] is None else number(record["wpm"], "wpm")
+        wpm = None if record["wpm"] is None else as_number(record["wpm"], "wpm")
         return cls(**texts, scores=Scores.from_dict(record), wpm=wpm, versions=dict(record["versions"]))
 
 
@@ -157,7 +157,7 @@ def load_results(path: str | os.PathLike[str]) -> list[Result]:
         if record["format"] != FORMAT:
             raise DataError(f"{file} has format {record['format']}; this version reads format {FORMAT}")
         return [Result.from_dict(result) for result in record["results"]]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
             f"{file} is not a results file ({type(error).__name__}: {error}); expected what 'bethink evaluate' writes"
         ) from None

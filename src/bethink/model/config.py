@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -25,6 +26,13 @@ class CapsuleConfig:
     scale: float = 1.0  # of each routing update; the authors' code has 1/sqrt(width), which keeps d within 0.44 … 0.56
     hidden: int = 1024  # of the layer that feeds the capsules back into the output
 
+    def __post_init__(self) -> None:
+        for name in ("translated", "untranslated", "width", "iterations", "hidden"):
+            _require_whole(f"model.capsules.{name}", getattr(self, name), least=1)
+        _require_number("model.capsules.scale", self.scale)
+        if self.scale <= 0:
+            raise UsageError(f"model.capsules.scale is {self.scale}, but must be above 0")
+
     @property
     def count(self) -> int:
         return self.translated + self.untranslated
@@ -46,25 +54,58 @@ class ModelConfig:
     capsules: CapsuleConfig | None = None
 
     def __post_init__(self) -> None:
-        if self.width % self.heads or self.width % 2:
-            raise UsageError(f"model width {self.width} must be even and a multiple of heads = {self.heads}")
+        self._check_sizes()
         if self.norm not in get_args(Norm):
-            raise unknown("norm", self.norm, get_args(Norm))
+            raise unknown("norm", str(self.norm), get_args(Norm))
         if self.share not in get_args(Share):
-            raise unknown("way to share embeddings", self.share, get_args(Share))
+            raise unknown("way to share embeddings", str(self.share), get_args(Share))
+        if not isinstance(self.causal, bool):
+            raise UsageError(f"model.causal is {self.causal!r}, but must be true or false")
         if self.share == "all" and self.source_vocabulary != self.target_vocabulary:
             raise UsageError(
                 "share = 'all' needs one vocabulary for both languages; use 'target' or 'none', or a joint vocabulary"
             )
+
+    def _check_sizes(self) -> None:
+        """Vocabularies may be 0: in a recipe they are not known yet."""
+        least = {"source_vocabulary": 0, "target_vocabulary": 0, "width": 4}
+        for name in (*least, "hidden", "heads", "encoder_layers", "decoder_layers"):
+            _require_whole(f"model.{name}", getattr(self, name), least.get(name, 1))
+        if self.width % self.heads or self.width % 2:
+            raise UsageError(f"model.width is {self.width}, but must be even and a multiple of heads = {self.heads}")
+        _require_number("model.dropout", self.dropout)
+        if not 0 <= self.dropout < 1:
+            raise UsageError(f"model.dropout is {self.dropout}, but must be at least 0 and below 1")
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> ModelConfig:
-        fields = {f.name for f in dataclasses.fields(cls)}
-        for name in values:
-            if name not in fields:
-                raise unknown("model setting", name, sorted(fields))
-        capsules = values.get("capsules")
-        return cls(**{**values, "capsules": CapsuleConfig(**capsules) if capsules else None})
+        """What `to_dict` gave, read back from a file that anybody may have changed."""
+        settings = _settings(cls, values, "model setting")
+        if missing := {"source_vocabulary", "target_vocabulary"} - settings.keys():
+            raise UsageError(f"the model lacks {', '.join(sorted(missing))}")
+        capsules = settings.get("capsules")
+        made = None if capsules is None else CapsuleConfig(**_settings(CapsuleConfig, capsules, "capsule setting"))
+        return cls(**{**settings, "capsules": made})
+
+
+def _settings(cls: type[Any], values: Any, kind: str) -> dict[str, Any]:
+    if not isinstance(values, dict):
+        raise UsageError(f"expected an object with each {kind}, found {values!r}")
+    fields = sorted(field.name for field in dataclasses.fields(cls))
+    for name in values:
+        if name not in fields:
+            raise unknown(kind, name, fields)
+    return values
+
+
+def _require_whole(name: str, value: Any, least: int) -> None:
+    if type(value) is not int or value < least:
+        raise UsageError(f"{name} is {value!r}, but must be a whole number of at least {least}")
+
+
+def _require_number(name: str, value: Any) -> None:
+    if type(value) not in (int, float) or not -math.inf < value < math.inf:
+        raise UsageError(f"{name} is {value!r}, but must be a number")

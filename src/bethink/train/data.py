@@ -8,7 +8,6 @@ units dropout picks.
 from __future__ import annotations
 
 import math
-import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -119,12 +118,12 @@ def read_manifest(path: Path, error: type[BethinkError]) -> dict[str, Any]:
 def _load(path: Path) -> npt.NDArray[Any]:
     """A flat array of whole numbers, memory-mapped; never an object that would have to be unpickled."""
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)
+        found = np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
         raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}; {AGAIN}") from None
-    except (ValueError, EOFError, OverflowError, zipfile.BadZipFile) as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(f"{path} is damaged ({' '.join(str(error).split())}); {AGAIN}") from None
-    if not isinstance(found, np.ndarray) or found.ndim != 1 or found.dtype.kind not in "iu":
+    if found.ndim != 1 or found.dtype.kind not in "iu":
         raise DataError(f"{path} is damaged (expected one row of whole numbers); {AGAIN}")
     return found
 

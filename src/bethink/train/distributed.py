@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch import distributed as dist
 
-from bethink.errors import UsageError
+from bethink.model import device as devices
 
 ALIGN = 64  # elements: every parameter begins where fast kernels like it
 
@@ -71,18 +71,12 @@ def processes(device: str | None) -> Iterator[Processes]:
 
 
 def _device(name: str | None) -> torch.device:
-    try:
-        device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
-    except RuntimeError:
-        raise UsageError(f"no device named '{name}'; give cpu, cuda or cuda:N") from None
+    """Under torchrun, a name without a number means each process's own GPU."""
+    device = devices.choose(name)
     if device.type != "cuda":
         return device
-    if not torch.cuda.is_available():
-        raise UsageError(
-            "device cuda was asked for, but this PyTorch finds no GPU; leave --device out to train on the CPU"
-        )
     if device == torch.device("cuda"):  # without a number
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+        device = devices.choose(f"cuda:{os.environ.get('LOCAL_RANK', '0')}")
     torch.cuda.set_device(device)
     return device
 

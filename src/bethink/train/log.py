@@ -112,14 +112,16 @@ class Log:
 
 
 def read(run: Path) -> list[dict[str, Any]]:
-    """The records of a run, in order; a line cut off by a crash is left out."""
+    """The records of a run, in order; a line that is none, as where a crash cut it off, is left out."""
     records: list[dict[str, Any]] = []
     path = run / FILE
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:
         try:
-            records.append(json.loads(line))
-        except ValueError:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(record, dict) and type(record.get("update")) is int:
+            records.append(record)
     return records
 
 

@@ -19,8 +19,9 @@ import numpy as np
 
 from bethink import toy
 from bethink.errors import DataError
-from bethink.files import new_folder, write_atomically
+from bethink.files import new_folder, read_json, write_atomically
 from bethink.folder import sha256
+from bethink.model.config import LONGEST
 from bethink.text import EOS, SentencePieces, Vocabulary, Words
 from bethink.train.checkpoint import as_json
 from bethink.train.corpora import Pair, find, read_pairs, tokenised
@@ -48,7 +49,7 @@ def prepare(recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | No
     asked = {"settings": _plain(settings), "inputs": {str(path.relative_to(data_dir)): sha256(path) for path in files}}
     if out_dir.exists():
         _require_same(out_dir, asked)
-        console.print(f"{out_dir} is prepared already", highlight=False)
+        console.print(f"{out_dir} is prepared already", highlight=False, markup=False)
         return out_dir
     with _told(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
         made = Preparation(recipe, data_dir, folder, progress).run()
@@ -77,7 +78,7 @@ class Preparation:
             self._pack(part, source, target)
         for side in ("source", "target"):
             (self.folder / f"train.{side}.txt").unlink()  # the arrays hold it all; dev and test are kept for evaluation
-        self._require_some("pair", self.counts["train pairs"])
+        self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
         sides = {"source": self._store("source", source), "target": self._store("target", target)}
         return {**sides, "counts": dict(self.counts)}
 
@@ -135,8 +136,8 @@ class Preparation:
         lines = zip(self._lines(part, "source"), self._lines(part, "target"), strict=True)
         for pair in self.progress.track(lines, description=f"encoding {part}", total=None):
             left, right = (packer.encode(line) for packer, line in zip(sides.values(), pair, strict=True))
-            if part == "train" and (reason := self._unfit(len(left), len(right))):
-                self.counts[f"train pairs dropped: {reason}"] += 1
+            if reason := self._unfit(part, len(left), len(right)):
+                self.counts[f"{part} pairs dropped: {reason}"] += 1
                 continue
             sides["source"].add(left)
             sides["target"].add(right)
@@ -145,10 +146,11 @@ class Preparation:
             self.counts[f"{part} {side} tokens"] = len(packer.ids)
             packer.save(self.folder / f"{part}.{side}")
 
-    def _unfit(self, source: int, target: int) -> str | None:
-        if max(source, target) > self.data.longest:
+    def _unfit(self, part: str, source: int, target: int) -> str | None:
+        """Dev pairs are all kept that a model can take."""
+        if max(source, target) > (self.data.longest if part == "train" else LONGEST):
             return "too long"
-        if self.data.ratio and max(source, target) > self.data.ratio * min(source, target):
+        if part == "train" and self.data.ratio and max(source, target) > self.data.ratio * min(source, target):
             return "lengths too different"
         return None
 
@@ -226,9 +228,11 @@ def _sampled(lines: Iterable[str], share: float, seed: int) -> Iterator[str]:
 
 def _require_same(folder: Path, asked: dict[str, Any]) -> None:
     try:
-        made = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise DataError(f"{folder} is in use and holds no prepared data; give another folder with --out") from None
+        made = read_json(folder / MANIFEST, DataError)
+    except DataError:
+        made = {}
+    if not all(isinstance(made.get(key), dict) for key in asked):
+        raise DataError(f"{folder} is in use and holds no prepared data; give another folder with --out")
     changed = differences({key: made[key] for key in asked}, asked)
     if changed:
         raise DataError(

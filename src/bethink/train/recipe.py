@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import tomllib
 import types
 import typing
@@ -17,8 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from bethink.errors import UsageError, unknown
-from bethink.model.config import CapsuleConfig, ModelConfig
+from bethink.errors import TrainingError, UsageError, unknown
+from bethink.files import read_json
+from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
 from bethink.policy import Offline, Policy, PostEvaluation, WaitK
 from bethink.policy import parse as parse_policy
 from bethink.train.losses import LossConfig
@@ -49,6 +51,15 @@ SYSTEMS = {
 }
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
+LEAST = {
+    "data": {"toy": 0, "longest": 1, "ratio": 0},
+    "text": {"size": 1, "least": 1, "sample": 1},
+    "losses": {"smoothing": 0, "segment": 0, "token": 0},
+    "train": {
+        **dict.fromkeys(("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"), 1),
+        **dict.fromkeys(("rate", "warmup", "weight_decay", "clip", "seed"), 0),
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -127,13 +138,19 @@ class Recipe:
     @classmethod
     def read(cls, path: Path) -> Recipe:
         """The resolved recipe that a run was started with."""
-        values = json.loads(path.read_text(encoding="utf-8"))
-        model = ModelConfig.from_dict(values.pop("model"))
+        values = read_json(path, TrainingError)
         hints = typing.get_type_hints(cls)
-        sections = {
-            name: _build(hints[name], values.pop(name), name) for name in ("data", "text", "paths", "losses", "train")
-        }
-        return cls(model=model, **sections, **values)
+        try:
+            if missing := hints.keys() - values.keys():
+                raise UsageError(f"it lacks {', '.join(sorted(missing))}")
+            values["model"] = ModelConfig.from_dict(values["model"])
+            for name in ("data", "text", "paths", "losses", "train"):
+                values[name] = _build(hints[name], values[name], name)
+            recipe = _build(cls, values, "")
+            _check(recipe)
+        except UsageError as error:
+            raise TrainingError(f"{path} is damaged: {error}") from None
+        return recipe
 
     def to_dict(self) -> dict[str, Any]:
         values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
@@ -209,11 +226,13 @@ def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
 
 
 def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Recipe:
-    special: dict[str, Any] = values.pop("for", {})
-    chosen = changes.get("system", values.get("system", "multi-path"))
+    special = _require_table("for", values.pop("for", {}))
+    chosen = _typed("system", changes.get("system", values.get("system", "multi-path")), str)
     for system in (chosen, *special):
         if system not in SYSTEMS:
-            raise unknown("system", str(system), SYSTEMS)
+            raise unknown("system", system, SYSTEMS)
+    for system, settings in special.items():
+        _require_table(f"for.{system}", settings)
     _merge(values, special.get(chosen, {}))
     _merge(values, changes)
     file = _build(_File, values, "")
@@ -243,10 +262,20 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
 
 
 def _check(recipe: Recipe) -> None:
-    """What no single setting can tell."""
-    for key in ("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"):
-        if getattr(recipe.train, key) < 1:
-            raise UsageError(f"train.{key} is {getattr(recipe.train, key)}, but must be at least 1")
+    """What no type can tell: settings out of range, and settings that do not go together."""
+    if recipe.system not in SYSTEMS:
+        raise unknown("system", recipe.system, SYSTEMS)
+    for section, limits in LEAST.items():
+        for key, least in limits.items():
+            value = getattr(getattr(recipe, section), key)
+            if not least <= value < math.inf:
+                raise UsageError(f"{section}.{key} is {value}, but must be a number of at least {least}")
+    if recipe.train.seed >= 1 << 63:
+        raise UsageError(f"train.seed is {recipe.train.seed}, but must be below 2^63")
+    if recipe.losses.smoothing >= 1:
+        raise UsageError(f"losses.smoothing is {recipe.losses.smoothing}, but must be below 1")
+    if recipe.data.longest >= LONGEST:
+        raise UsageError(f"data.longest is {recipe.data.longest}, but a model takes at most {LONGEST - 1} tokens")
     if recipe.train.average > recipe.train.keep:
         raise UsageError(
             f"train.average={recipe.train.average} checkpoints cannot be averaged if train.keep={recipe.train.keep}"
@@ -257,7 +286,14 @@ def _check(recipe: Recipe) -> None:
         raise UsageError(f"recipe {recipe.name} names no corpora; set data.train and data.dev, or data.toy")
 
 
+def _require_table(key: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UsageError(f"{key} is {value!r}, but must be a table")
+    return value
+
+
 def _build(cls: type[Config], table: dict[str, Any], where: str) -> Config:
+    _require_table(where, table)
     hints = typing.get_type_hints(cls)
     for key in table:
         if key not in hints:
@@ -274,7 +310,7 @@ def _typed(key: str, value: Any, expected: Any) -> Any:
         return value
     if expected == tuple[str, ...] and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
-    if expected is float and type(value) is int:
+    if expected is float and type(value) is int and abs(value) < 1 << 1000:  # more is no float
         return float(value)
     kind = typing.get_origin(expected) or expected
     if kind is types.UnionType:
