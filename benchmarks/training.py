@@ -11,6 +11,7 @@ in a large bfloat16 matrix product. Attention scores are left out of it: at thes
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import tempfile
 import time
@@ -22,8 +23,10 @@ import numpy as np
 import torch
 
 from bethink.model.config import ModelConfig
+from bethink.text import PAD
 from bethink.train.data import Update
 from bethink.train.distributed import processes
+from bethink.train.graphs import on_grid
 from bethink.train.log import Totals
 from bethink.train.loop import Trainer
 from bethink.train.recipe import Recipe
@@ -39,6 +42,7 @@ TINY = (
     "model.capsules.hidden=32",
 )
 LONGEST = 120  # tokens
+KERNELS = 40  # in a profile
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Speed:
     teraflops: float  # that the model needs, per second
     utilisation: float
     padding: float  # share of the positions computed that is only padding
-    first: float  # seconds until the first update was done, compilation included
+    first: float  # seconds to compile, and to see every shape twice before measuring
     loss: float  # per target token at the end, to see that something was learned
 
 
@@ -66,13 +70,17 @@ def main() -> None:
         speeds = []
         for system in options.systems:
             for compiled in options.compiled:
-                changes = [f"system={system}", f"train.compile={str(compiled).lower()}", f"train.tokens={options.tokens}"]
+                changes = [
+                    f"system={system}",
+                    f"train.compile={str(compiled).lower()}",
+                    f"train.tokens={options.tokens}",
+                ]
                 recipe = Recipe.load("de-en", [*settings, "train.buckets=1", *changes, *options.changes])
                 trainer = Trainer(recipe, about(sizes["vocabulary"]), Path(folder), Path(folder), None, group)
                 speeds.append(measure(trainer, options, rate))
                 print(row(speeds[-1]), flush=True)
                 if options.profile:
-                    profile(trainer, options)
+                    profile(trainer)
                 del trainer
                 release(group.device)
     print("\n".join([HEAD, *map(row, speeds)]))
@@ -86,7 +94,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--systems", nargs="+", default=["multi-path", "ped"])
     parser.add_argument("--compiled", nargs="+", type=lambda text: text == "yes", default=[False, True], help="no, yes")
     parser.add_argument("--tokens", type=int, default=32768, help="positions on the longer side of an update")
-    parser.add_argument("--updates", type=int, default=40, help="measured; half as many run before, to warm up")
+    parser.add_argument("--updates", type=int, default=40, help="measured, after the same ones ran twice")
     parser.add_argument("--device")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--profile", action="store_true")
@@ -101,8 +109,8 @@ def write_corpus(folder: Path, *, sentences: int, vocabulary: int, seed: int) ->
     target = source * rng.lognormal(0.0, 0.15, sentences)
     chances = 1 / (np.arange(vocabulary - 3) + 2.7)
     for part in ("train", "dev"):
-        for side, lengths in (("source", source), ("target", target)):
-            lengths = lengths.round().clip(2, LONGEST).astype(np.int64)
+        for side, drawn in (("source", source), ("target", target)):
+            lengths = drawn.round().clip(2, LONGEST).astype(np.int64)
             offsets = np.concatenate([[0], lengths.cumsum()])
             words = rng.choice(vocabulary - 3, offsets[-1], p=chances / chances.sum()) + 3
             words[offsets[1:] - 1] = 1  # end of sentence
@@ -120,14 +128,14 @@ def measure(trainer: Trainer, options: argparse.Namespace, rate: float) -> Speed
     device = trainer.group.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
-    first = run(trainer, 0, 1)[0]
-    run(trainer, 1, options.updates // 2)
-    seconds, updates, loss = run(trainer, 1 + options.updates // 2, options.updates)
+    first = sum(run(trainer, 0, options.updates)[0] for _ in range(2))  # every shape is computed, then recorded
+    seconds, updates, loss = run(trainer, 0, options.updates)
     tokens = sum(update.tokens for update in updates)
     parts = [part for update in updates for part in update.parts]
-    positions = sum(part.source.numel() + part.target.numel() for part in parts)
-    reals = [int((part.source != 0).sum()) for part in parts]
-    work = arithmetic(trainer.objective.model.config, sum(reals), tokens) / seconds
+    source = sum(int((part.source != PAD).sum()) for part in parts)
+    computed = [on_grid(part) if trainer.replay else part for part in parts]
+    positions = sum(part.source.numel() + part.target.numel() for part in computed)
+    work = arithmetic(trainer.objective.model.config, source, tokens) / seconds
     return Speed(
         system=trainer.recipe.system,
         compiled=trainer.config.compile,
@@ -136,7 +144,7 @@ def measure(trainer: Trainer, options: argparse.Namespace, rate: float) -> Speed
         gigabytes=torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else 0.0,
         teraflops=work / 1e12,
         utilisation=work / rate,
-        padding=1 - (sum(reals) + tokens) / positions,
+        padding=1 - (source + tokens) / positions,
         first=first,
         loss=loss / tokens,
     )
@@ -183,17 +191,17 @@ def matmul_rate(device: torch.device, size: int) -> float:
     return float(2 * size**3 / np.median(times[3:]))
 
 
-def profile(trainer: Trainer, options: argparse.Namespace) -> None:
+def profile(trainer: Trainer) -> None:
     activities = [torch.profiler.ProfilerActivity.CPU]
     if trainer.group.device.type == "cuda":
         activities = [torch.profiler.ProfilerActivity.CUDA]
     with torch.profiler.profile(activities=activities) as made:
-        run(trainer, 2 * options.updates, 4)
+        run(trainer, 0, 4)
     kind = "device" if trainer.group.device.type == "cuda" else "cpu"
     events = sorted(made.key_averages(), key=lambda event: -getattr(event, f"self_{kind}_time_total"))
     total = sum(getattr(event, f"self_{kind}_time_total") for event in events)
     print(f"per update: {total / 4000:.1f} ms in kernels, of which")
-    for event in events[:28]:
+    for event in events[:KERNELS]:
         spent = getattr(event, f"self_{kind}_time_total")
         print(f"  {spent / 4000:8.3f} ms {100 * spent / total:5.1f} % {event.count / 4:7.1f} x  {event.key[:110]}")
 
@@ -203,6 +211,7 @@ def name(device: torch.device) -> str:
 
 
 def release(device: torch.device) -> None:
+    gc.collect()  # a trainer and its recordings refer to each other
     if device.type == "cuda":
         torch.cuda.empty_cache()
 

@@ -43,7 +43,7 @@ def plainly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], list[Tens
 
 def error(found: list[Tensor], expected: list[Tensor]) -> float:
     """The largest relative distance between two lists of tensors."""
-    pairs = zip(found, expected, strict=True)
+    pairs = [(a.detach(), b.detach()) for a, b in zip(found, expected, strict=True)]
     distances = [(float((a.double() - b.double()).norm()), float(b.double().norm())) for a, b in pairs]
     worst = max(distance / max(size, 1e-6) for distance, size in distances)
     print(f"relative error {worst:.1e}")
@@ -56,12 +56,12 @@ def gradients(result: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     return [result, *torch.autograd.grad((result.float() * torch.randn(result.shape, device="cuda")).sum(), inputs)]
 
 
-@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
 @pytest.mark.parametrize(
-    ("written", "read", "causal"), [(5, 5, True), (33, 20, False), (128, 128, True), (70, 128, False)]
+    ("written", "read", "causal"), [(5, 5, True), (33, 20, False), (128, 70, False), (140, 140, True)]
 )
 def test_attention(dtype: torch.dtype, most: float, written: int, read: int, causal: bool) -> None:
-    query, keys, values = (torch.randn(3, 8, n, 64, device="cuda", dtype=dtype) for n in (written, read, read))
+    query, keys, values = (torch.randn(3, 8, n, 32, device="cuda", dtype=dtype) for n in (written, read, read))
     inputs = [x.requires_grad_() for x in (query, keys, values)]
     path = torch.randint(1, read + 1, (3, written), device="cuda")
     mask = None if causal else layers.readable_mask(path, read)[:, None]
@@ -111,11 +111,11 @@ def test_common_words_keep_their_gradient(plainly: Callable[..., list[Tensor]]) 
 
     def compute() -> list[Tensor]:
         loss, _ = cross_entropy(features, table, words, shares, weights, 1e-4)
-        return [torch.autograd.grad(loss, table)[0][row] for row in (7, 8, 9)]
+        return [torch.autograd.grad(loss, table)[0][7]]
 
     with torch.autocast("cuda", torch.bfloat16):
         found = compute()
-    assert error(found[:1], plainly(compute)[:1]) < 5e-3
+    assert error(found, plainly(compute)) < 5e-3
 
 
 @pytest.mark.parametrize("build", BUILDS)

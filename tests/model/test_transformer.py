@@ -93,6 +93,15 @@ def test_scores_in_slices_have_the_same_gradient(monkeypatch: pytest.MonkeyPatch
     torch.testing.assert_close(*gradients)
 
 
+def test_scores_in_slices_are_the_same_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = random_model(BUILDS["post"], seed=1)
+    batch = torch.randint(3, 20, (2, 7)), torch.randint(3, 20, (2, 5)), torch.full((2, 5), 6)
+    with torch.no_grad():
+        whole = model(*batch).routing.degrees
+        monkeypatch.setattr("bethink.model.capsules.CHUNK", 1 << 9)
+        torch.testing.assert_close(model(*batch).routing.degrees, whole)
+
+
 def test_impossible_sizes_are_refused() -> None:
     with pytest.raises(UsageError, match="one vocabulary"):
         ModelConfig(20, 21)

@@ -260,3 +260,24 @@ def test_clipping_bounds_the_step(tmp_path: Path, toy_data: Path, small: Small) 
         runs[clip] = math.sqrt(sum(float(tensor.square().sum()) for name, tensor in moments.items() if "avg/" in name))
     assert runs[0] > 1e-4
     assert runs[1e-9] <= 1.01e-10  # the first moment keeps a tenth of the gradient
+
+
+@pytest.mark.parametrize("file", ["recipe.json", "data.json"])
+def test_a_damaged_run_is_one_sentence(tmp_path: Path, toy_data: Path, small: Small, file: str) -> None:
+    loop.train(small("train.updates=2"), toy_data, tmp_path / "run")
+    (tmp_path / "run" / file).write_text("{")
+    with pytest.raises(TrainingError, match=file):
+        loop.train(small("train.updates=2"), toy_data, tmp_path / "run")
+
+
+def test_a_run_remembers_where_it_began(tmp_path: Path, toy_data: Path, small: Small) -> None:
+    first, second = (loop.train(small(f"train.seed={n}", "train.updates=2"), toy_data, tmp_path / str(n)) for n in (1, 2))
+    with pytest.raises(TrainingError, match="neither a run"):
+        loop.train(small("system=ped"), toy_data, tmp_path / "ped", tmp_path / "nowhere")
+    assert not (tmp_path / "ped").exists()
+    loop.train(small("system=ped"), toy_data, tmp_path / "ped", first)
+    assert checkpoint.read_state(checkpoint.checkpoints(tmp_path / "ped")[0])["origin"]["from"] == str(first)
+    with pytest.raises(TrainingError, match="did not begin with"):
+        loop.train(small("system=ped"), toy_data, tmp_path / "ped", second)
+    heads = checkpoint._learned(tmp_path / "ped")
+    assert any(name.startswith("constraints.") for name in heads)

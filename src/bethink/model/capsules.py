@@ -13,10 +13,13 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from bethink.model.config import CapsuleConfig
-from bethink.model.layers import linear
+from bethink.model.layers import FUSED, fast, linear
+
+if FUSED:
+    from bethink.model import fused
 
 TINY = 6e-8
-CHUNK = 1 << 26  # elements of T x I x J x C scored at a time while training
+CHUNK = 1 << 26  # elements of B x T x I x J x C scored at a time
 
 
 @dataclass(frozen=True)
@@ -96,9 +99,11 @@ class Capsules(nn.Module):
 
     def _score(self, keys: Tensor, state: Tensor) -> Tensor:
         """How well each source token agrees with each capsule, B T I J, a slice of T at a time to bound memory."""
-        each = keys.numel()
-        rows = max(1, CHUNK // each)
-        if not torch.is_grad_enabled() or state.shape[1] <= rows:
+        if fast(keys):
+            scores: Tensor = fused.agree(keys, state, self.score.weight[0])
+            return scores
+        rows = max(1, CHUNK // keys.numel())
+        if state.shape[1] <= rows:
             return self._agree(keys, state)
         parts = [checkpoint(self._agree, keys, part, use_reentrant=False) for part in state.split(rows, dim=1)]
         return torch.cat(parts, dim=1)

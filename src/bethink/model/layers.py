@@ -5,17 +5,26 @@ Shapes: B stream, T target, I source, S keys, H heads, D width.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from bethink.model.config import ModelConfig
 
 Memory = tuple[Tensor, Tensor]  # keys and values, B H S D/H
 Remember = Callable[[Memory], Memory]  # puts new keys and values behind the old ones and returns all of them
+
+# Not cuDNN's, which plans anew, for tens of milliseconds, whenever a batch has another shape.
+KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
+FUSED = torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
+if FUSED:
+    from bethink.model import fused
 
 
 class Attention(nn.Module):
@@ -35,13 +44,28 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
         """x is B T D; mask is True where a row may look, or None for a causal square."""
         keys, values = memory
-        found = F.scaled_dot_product_attention(self._split(self.query(x)), keys, values, mask, is_causal=mask is None)
+        found = attend(self._split(self.query(x)), keys, values, mask)
         together: Tensor = self.out(found.transpose(1, 2).flatten(2))
         return together
 
     def _split(self, x: Tensor) -> Tensor:
         heads: Tensor = x.unflatten(-1, (self.heads, -1))
         return heads.transpose(1, 2)
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """query B H T D/H; keys and values B H S D/H; mask as above."""
+    if fast(query):
+        seen = None if mask is None else mask[:, 0].expand(-1, query.shape[2], -1)
+        found: Tensor = fused.attend(*(x.transpose(1, 2) for x in (query, keys, values)), seen)
+        return found.transpose(1, 2)
+    with sdpa_kernel(KERNELS) if query.is_cuda else nullcontext():
+        return F.scaled_dot_product_attention(query, keys, values, mask, is_causal=mask is None)
+
+
+def fast(x: Tensor) -> bool:
+    """Whether the fused kernels can compute with a tensor: in training on a GPU."""
+    return FUSED and x.is_cuda and torch.is_grad_enabled()
 
 
 class Residual(nn.Module):

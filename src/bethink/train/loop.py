@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
@@ -13,12 +12,13 @@ import torch
 from torch import Tensor
 
 from bethink.errors import TrainingError
-from bethink.files import new_folder, write_atomically
+from bethink.files import new_folder, read_json, write_atomically
 from bethink.folder import WEIGHTS
 from bethink.model.transformer import Transformer
 from bethink.train import checkpoint
-from bethink.train.data import Batch, Batches, Corpus, Update, in_order, manifest, mix
+from bethink.train.data import Batch, Batches, Corpus, Update, in_order, manifest, mix, read_manifest
 from bethink.train.distributed import Flat, Processes, processes
+from bethink.train.graphs import Replay, compile_parts
 from bethink.train.log import Log, Totals
 from bethink.train.losses import Objective, shift
 from bethink.train.paths import wait_k
@@ -39,6 +39,8 @@ def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, devic
     with processes(device) as group:
         about = manifest(data)
         if group.main:
+            if init is not None:
+                checkpoint.origin_of(init)  # before a folder is made for a run that cannot begin
             open_run(recipe, about, data, run)
         group.wait()
         Trainer(recipe, about, data, run, init, group).train()
@@ -61,7 +63,7 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> No
 
 
 def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:
-    old, data = (json.loads((run / file).read_text(encoding="utf-8")) for file in (checkpoint.RECIPE, checkpoint.DATA))
+    old, data = read_json(run / checkpoint.RECIPE, TrainingError), read_manifest(run / checkpoint.DATA, TrainingError)
     free = FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # others end where updates end
     changed = [line for line in differences(old, recipe.to_dict()) if line.split(":")[0] not in free]
     if data["fingerprint"] != about["fingerprint"]:
@@ -88,6 +90,7 @@ class Trainer:
     ) -> None:
         self.recipe, self.config, self.run, self.group = recipe, recipe.train, run, group
         self.fingerprint = about["fingerprint"]
+        self.origin: dict[str, str] | None = None  # the run it began with
         torch.manual_seed(self.config.seed)
         model = Transformer(recipe.sized(about["source"]["size"], about["target"]["size"]))
         self.objective = Objective(model, recipe.losses).to(group.device)
@@ -102,7 +105,10 @@ class Trainer:
             seed=self.config.seed,
         )
         self.dev = Corpus(data, "dev")
-        self.compute = torch.compile(self.objective, dynamic=True) if self.config.compile else self.objective
+        if self.config.compile:
+            compile_parts(self.objective)
+        graphs = self.config.compile and group.device.type == "cuda"
+        self.replay = Replay(self._backward, group.device) if graphs else None
 
     def train(self) -> None:
         log = (
@@ -113,6 +119,8 @@ class Trainer:
         with log or nullcontext(), ThreadPoolExecutor(max_workers=1) as ahead:
             if log:
                 log.say(self._opening())
+            if self.origin and not checkpoint.checkpoints(self.run) and self.group.main:
+                self._save()  # so that a run cut short goes on from here, wherever it came from
             totals = Totals(self.group.device)
             following = self._prepare(ahead, self.done)
             while self.done < self.config.updates:
@@ -142,7 +150,7 @@ class Trainer:
         self.objective.train()
         self.flat.gradient.zero_()
         for part in update.parts:
-            totals.add(self._backward(part))
+            totals.add(self.replay(part) if self.replay else self._backward(part.to(self.group.device)))
         self.group.add(self.flat.gradient).div_(update.tokens)
         norm = self.flat.gradient.norm()
         if self.config.clip:
@@ -153,11 +161,11 @@ class Trainer:
         totals.close(update, norm)
 
     def _backward(self, part: Batch) -> dict[str, Tensor]:
-        part = part.to(self.group.device)
+        """Adds the gradient of a part of an update to the whole."""
         with self._autocast():
-            parts: dict[str, Tensor] = self.compute(part.source, part.target, part.path)
+            parts: dict[str, Tensor] = self.objective(part.source, part.target, part.path)
         parts["loss"].backward()
-        return parts
+        return {name: value.detach() for name, value in parts.items()}
 
     def _pause(self, totals: Totals, log: Log | None) -> Totals:
         """Tells, validates and saves when it is time to; every other update passes without waiting for the device."""
@@ -175,7 +183,8 @@ class Trainer:
                     "train", self.done, totals.values(sums, capsules=self.recipe.model.capsules is not None) | rate
                 )
         if validating:
-            losses = self.validate()
+            with torch.compiler.set_stance("force_eager"):  # compiling for what is so rare takes longer than it saves
+                losses = self.validate()
             if log:
                 log.record("dev", self.done, losses)
         if saving and self.group.main:
@@ -241,12 +250,18 @@ class Trainer:
         """The newest checkpoint, or the weights to begin with."""
         weights = self.flat.slices(self.flat.values.data)
         if saved := checkpoint.checkpoints(self.run):
+            self.origin = checkpoint.read_state(saved[-1]).get("origin")
+            if init is not None and (self.origin or {}).get("sha256") != checkpoint.origin_of(init)["sha256"]:
+                raise TrainingError(
+                    f"{self.run} did not begin with the weights of {init}; give another folder with --run"
+                )
             checkpoint.copy_into(weights, checkpoint.read_tensors(saved[-1] / WEIGHTS), saved[-1])
             checkpoint.copy_into(
                 self._named(moments), checkpoint.read_tensors(saved[-1] / checkpoint.OPTIMIZER), saved[-1]
             )
             return int(checkpoint.read_state(saved[-1])["update"])
         if init is not None:
+            self.origin = checkpoint.origin_of(init)
             checkpoint.require_same_words(self.run, init)
             checkpoint.initialise(weights, init)
         return 0
@@ -258,5 +273,5 @@ class Trainer:
     def _save(self) -> None:
         weights = self.flat.slices(self.flat.values.data)
         moments = self._named(self.optimizer.state[self.flat.values])
-        checkpoint.save(self.run, self.done, weights, moments, {"data": self.fingerprint})
+        checkpoint.save(self.run, self.done, weights, moments, {"data": self.fingerprint, "origin": self.origin})
         checkpoint.prune(self.run, self.config.keep)

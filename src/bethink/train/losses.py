@@ -15,9 +15,14 @@ from torch.utils.checkpoint import checkpoint
 
 from bethink.model.config import ModelConfig
 from bethink.model.constraints import Constraints
-from bethink.model.layers import readable_mask
+from bethink.model.layers import FUSED, fast, readable_mask
 from bethink.model.transformer import Forward, Transformer
 from bethink.text import EOS, PAD
+
+if FUSED:
+    from bethink.model import fused
+
+Parts = tuple[Tensor, Tensor]
 
 CHUNK = 1 << 28  # elements of a B x T x vocabulary array made at a time
 
@@ -37,38 +42,33 @@ class Objective(nn.Module):
         self.model = model
         self.config = config
         self.constraints = make_constraints(model.config)
+        self.segment_loss = segment_loss
 
     def forward(self, source: Tensor, target: Tensor, path: Tensor) -> dict[str, Tensor]:
         """source and target end with EOS and are padded on the right; path has one entry per target token."""
         forward = self.model(source, shift(target), path)
-        nll, smooth = self.likelihood(forward, target)
-        eps = self.config.smoothing
-        loss = (1 - eps) * nll + eps * smooth
+        nll, loss = self.likelihood(forward, target)
         segment = token = torch.zeros((), device=loss.device)
         if self.constraints is not None:
-            segment = segment_loss(self.constraints, forward, source, target, path)
+            segment = self.segment_loss(self.constraints, forward, source, target, path)
             token = token_loss(self.constraints, self.model, forward, source, target, path)
             loss = loss + self.config.segment * segment + self.config.token * token
         tokens = (target != PAD).sum()
         return {
             "loss": loss,
-            "nll": nll.detach(),
+            "nll": nll,
             "segment": segment.detach(),
             "token": token.detach(),
             "tokens": tokens,
         }
 
     def likelihood(self, forward: Forward, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Negative log-likelihood, and its mean over the whole vocabulary, which smooths the labels."""
-
-        def part(output: Tensor, target: Tensor) -> Tensor:
-            scores = self.model.logits(output).float().log_softmax(dim=-1)
-            real = (target != PAD).float()
-            chosen = -scores.gather(-1, target[..., None]).squeeze(-1)
-            return torch.stack([(chosen * real).sum(), (-scores.mean(dim=-1) * real).sum()])
-
-        nll, smooth = chunked(part, self.model.config.target_vocabulary, forward.output, target).unbind()
-        return nll, smooth
+        """Negative log-likelihood, only to look at, and the same with smoothed labels, to learn from."""
+        eps, table = self.config.smoothing, self.model.output_embedding.weight
+        words, real = target[..., None], (target != PAD).float()
+        shares = torch.full_like(words, 1 - eps, dtype=torch.float32)
+        loss, scores = cross_entropy(forward.output, table, words, shares, real, evenly=eps / len(table))
+        return -scores.sum(), loss
 
 
 def make_constraints(config: ModelConfig) -> Constraints | None:
@@ -121,40 +121,50 @@ def bag_loss(
 
     As in the authors' code the bag gets 1 - smoothing, and every word outside it an equal share of the rest.
     """
-    first = _first_occurrence(words)
+    same = words[:, :, None] == words[:, None, :]  # B W W
+    first = ~same.tril(diagonal=-1).any(dim=-1) & (words != PAD)  # B W: where a word stands for the first time
+    inside = readable_mask(sizes, words.shape[1]) & (words != PAD)[:, None]  # B T W
+    counts = inside.float() @ same.float()
+    in_bag = inside & first[:, None]
+    evenly = smoothing / (len(table) - 2)  # all words but PAD and, since nearly all are outside the bag, one
+    shares = (1 - smoothing) * counts / inside.sum(dim=-1, keepdim=True).clamp(min=1) - evenly
     weights = valid.float() / valid.float().sum(dim=1, keepdim=True).clamp(min=1)
-    real = table.shape[0] - 1  # all words but PAD
-
-    def part(features: Tensor, words: Tensor, first: Tensor, sizes: Tensor, weights: Tensor) -> Tensor:
-        logits = F.linear(features, table).float()
-        logits = logits.index_fill(-1, torch.tensor([PAD], device=logits.device), -torch.inf)
-        norm = logits.logsumexp(dim=-1)
-        total = logits[..., PAD + 1 :].sum(dim=-1) - real * norm
-        scores = logits.gather(-1, words[:, None].expand(-1, logits.shape[1], -1)) - norm[..., None]  # B T W
-        inside = readable_mask(sizes, words.shape[1]) & (words != PAD)[:, None]
-        scores = scores.masked_fill(~inside, 0.0)
-        bag = scores.sum(dim=-1) / inside.sum(dim=-1).clamp(min=1)
-        outside = total - (scores * first[:, None]).sum(dim=-1)
-        return -(((1 - smoothing) * bag + smoothing / (real - 1) * outside) * weights).sum()[None]
-
-    return chunked(part, table.shape[0], features, words, first.float(), sizes, weights).squeeze(0)
+    distinct = words[:, None].where(in_bag, PAD)
+    return cross_entropy(features, table, distinct, shares * in_bag, weights, evenly, first=PAD + 1)[0]
 
 
-def chunked(part: Callable[..., Tensor], vocabulary: int, *batch: Tensor) -> Tensor:
-    """The sum of `part` over slices of the batch small enough that a vocabulary-sized array fits, recomputed in backward."""
+def cross_entropy(
+    features: Tensor, table: Tensor, words: Tensor, shares: Tensor, weights: Tensor, evenly: float, first: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Weighted sum of cross-entropies between softmax(features · table) and a few words with a share each plus `evenly` for all.
+
+    features B T D, table V D, words and shares B T W, weights B T. A row's words differ from each other, or are PAD and do not
+    count. Words below `first` are not in the softmax. Also returns the words' log-probabilities, only to look at.
+    """
+    if fast(features):
+        flat = (features.flatten(0, 1), table, words.flatten(0, 1), shares.flatten(0, 1), weights.flatten())
+        made: Parts = fused.CrossEntropy.apply(*flat, evenly, first)  # type: ignore[no-untyped-call]
+        return made
+
+    def part(features: Tensor, words: Tensor, shares: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        logits = F.linear(features, table).float()[..., first:]
+        norm = logits.logsumexp(dim=-1, keepdim=True)
+        scores = logits.gather(-1, (words - first).clamp(min=0)) - norm
+        scores = scores.masked_fill(words == PAD, 0.0)
+        every = (logits - norm).sum(dim=-1)
+        return -(weights * ((shares * scores).sum(dim=-1) + evenly * every)).sum(), scores.detach()
+
+    losses, scores = zip(*chunked(part, len(table), features, words, shares, weights), strict=True)
+    return torch.stack(losses).sum(), torch.cat(scores)
+
+
+def chunked(part: Callable[..., Parts], vocabulary: int, *batch: Tensor) -> list[Parts]:
+    """`part` of slices of the batch small enough that a vocabulary-sized array fits, recomputed in backward."""
     rows = max(1, CHUNK // (vocabulary * batch[0].shape[1]))
     if len(batch[0]) <= rows:
-        return part(*batch)
+        return [part(*batch)]
     slices = zip(*(tensor.split(rows) for tensor in batch), strict=True)
-    parts: list[Tensor] = [checkpoint(part, *each, use_reentrant=False) for each in slices]
-    return torch.stack(parts).sum(dim=0)
-
-
-def _first_occurrence(words: Tensor) -> Tensor:
-    """B W: True where a word stands for the first time in its sentence; pads never."""
-    same = words[:, :, None] == words[:, None, :]  # B W W
-    earlier = same.tril(diagonal=-1).any(dim=-1)
-    return ~earlier & (words != PAD)
+    return [checkpoint(part, *each, use_reentrant=False) for each in slices]
 
 
 def _at_least_one(count: Tensor) -> Tensor:

@@ -1,0 +1,103 @@
+"""CUDA graphs: what a GPU does for one batch is recorded once per shape and then replayed, without Python in between.
+
+A modern GPU finishes the kernels of a layer faster than Python can launch them. Recordings hold for one shape only, so batches are padded
+to a grid of shapes first; padding changes no loss and no gradient. Shapes: B sentence, I source, T target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from bethink.text import EOS, PAD
+from bethink.train.data import Batch
+from bethink.train.losses import Objective
+
+GRID = (8, 2, 2)  # B, I and T are padded to multiples of these
+MOST = 1000  # recordings kept; shapes beyond them are computed directly
+
+Shape = tuple[int, int, int]
+Compute = Callable[[Batch], dict[str, Tensor]]
+
+
+def compile_parts(objective: Objective) -> None:
+    """Layers are compiled one by one, for any size: all layers of a kind share what is compiled for the first of them."""
+    for layer in (*objective.model.encoder, *objective.model.decoder):
+        layer.compile(dynamic=True)
+    if (capsules := objective.model.capsules) is None:
+        return
+    for owner, name in ((capsules, "route"), (capsules, "feed_back"), (objective, "segment_loss")):
+        setattr(owner, name, torch.compile(getattr(owner, name), dynamic=True))
+
+
+def on_grid(batch: Batch) -> Batch:
+    """The batch with padding up to the grid. Added sentences have an empty target, so nothing is learned from them."""
+    sentences, source, target = (-size % step for size, step in zip(_shape(batch), GRID, strict=True))
+    wide = F.pad(batch.source, (0, source, 0, sentences), value=PAD)
+    wide[len(batch.source) :, 0] = EOS  # a source without any token would leave attention nothing to look at
+    return Batch(
+        wide,
+        F.pad(batch.target, (0, target, 0, sentences), value=PAD),
+        F.pad(batch.path, (0, target, 0, sentences), value=1),
+    )
+
+
+@dataclass(frozen=True)
+class Recording:
+    graph: torch.cuda.CUDAGraph
+    inputs: Batch
+    results: dict[str, Tensor]
+
+
+class Replay:
+    """`compute`, which must only read the batch and add to fixed places such as gradients, recorded when a shape comes back.
+
+    The results are overwritten by the next call.
+    """
+
+    def __init__(self, compute: Compute, device: torch.device) -> None:
+        self.compute, self.device = compute, device
+        self.seen: set[Shape] = set()
+        self.recordings: dict[Shape, Recording] = {}
+        self.stream = torch.cuda.Stream(device)  # recording is not possible on the default stream
+        self.pool = torch.cuda.graph_pool_handle()  # shared, since recordings never run at the same time
+
+    def __call__(self, batch: Batch) -> dict[str, Tensor]:
+        batch = on_grid(batch)
+        shape = _shape(batch)
+        if shape in self.recordings:
+            return self._replay(self.recordings[shape], batch)
+        held = batch.to(self.device)
+        current = torch.cuda.current_stream(self.device)
+        self.stream.wait_stream(current)
+        with torch.cuda.stream(self.stream):
+            results = self._first(held, shape)
+        current.wait_stream(self.stream)
+        return results
+
+    def _first(self, held: Batch, shape: Shape) -> dict[str, Tensor]:
+        """Computes what is seen for the first time, since that may compile kernels; records what comes again."""
+        if shape not in self.seen or len(self.recordings) >= MOST:
+            self.seen.add(shape)
+            return self.compute(held)
+        graph = torch.cuda.CUDAGraph()
+        graph.capture_begin(pool=self.pool, capture_error_mode="thread_local")  # another thread prepares batches
+        results = self.compute(held)
+        graph.capture_end()
+        self.recordings[shape] = Recording(graph, held, results)
+        graph.replay()  # recording alone computes nothing
+        return results
+
+    def _replay(self, recording: Recording, batch: Batch) -> dict[str, Tensor]:
+        for name in ("source", "target", "path"):
+            getattr(recording.inputs, name).copy_(getattr(batch, name).pin_memory(), non_blocking=True)
+        recording.graph.replay()
+        return recording.results
+
+
+def _shape(batch: Batch) -> Shape:
+    return (*batch.source.shape, batch.target.shape[1])
