@@ -271,7 +271,9 @@ def test_a_damaged_run_is_one_sentence(tmp_path: Path, toy_data: Path, small: Sm
 
 
 def test_a_run_remembers_where_it_began(tmp_path: Path, toy_data: Path, small: Small) -> None:
-    first, second = (loop.train(small(f"train.seed={n}", "train.updates=2"), toy_data, tmp_path / str(n)) for n in (1, 2))
+    first, second = (
+        loop.train(small(f"train.seed={n}", "train.updates=2"), toy_data, tmp_path / str(n)) for n in (1, 2)
+    )
     with pytest.raises(TrainingError, match="neither a run"):
         loop.train(small("system=ped"), toy_data, tmp_path / "ped", tmp_path / "nowhere")
     assert not (tmp_path / "ped").exists()
