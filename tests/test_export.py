@@ -12,8 +12,9 @@ import pytest
 from bethink import folder as folders
 from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
 from bethink.errors import MissingExtra, ModelError, UsageError
-from bethink.export import CARD, export
-from bethink.folder import CONFIG, WEIGHTS, Folder
+from bethink.export import CARD, PRECISIONS, export
+from bethink.export import precision as precisions
+from bethink.folder import CONFIG, GRAPHS, WEIGHTS, Folder
 from bethink.model.config import ModelConfig
 from bethink.model.weights import save_tensors, unique_tensors
 from bethink.text import Words
@@ -57,6 +58,44 @@ def test_an_export_translates_like_the_weights(build: str, tmp_path: Path) -> No
     assert isinstance(light.backend, OnnxBackend)
     assert light.policy == heavy.policy
     assert light.translate(TEXT) == heavy.translate(TEXT) != ""
+
+
+def test_every_precision_has_its_arithmetic() -> None:
+    assert tuple(precisions.PRECISIONS) == PRECISIONS
+
+
+@pytest.mark.parametrize("build", ["post", "deep", "plain"])
+def test_bytes_translate(build: str, tmp_path: Path) -> None:
+    policy = "wait-k:2" if build == "plain" else "pe:k=2,rho=0.05,r=2"
+    source = trained(tmp_path / "source", BUILDS[build], policy)
+    made = export(source, tmp_path / "made", precision="int8")
+    assert Folder.open(made).about["precision"] == "int8"
+    assert "- precision: int8\n" in (made / CARD).read_text(encoding="utf-8")
+    one = Translator(made)
+    lines = TEXT.replace(".", "!").split("!")
+    alone = [one.translate_many([line]) for line in lines]
+    assert list(one.translate_many(lines)) == [next(each) for each in alone]
+    assert one.translate(TEXT)
+
+
+def test_bytes_take_a_quarter_of_the_room(tmp_path: Path) -> None:
+    config = ModelConfig(20, 20, width=256, hidden=1024, heads=4, encoder_layers=6, decoder_layers=6)
+    source = trained(tmp_path / "source", config, "wait-k:2")
+    sizes = []
+    for precision in PRECISIONS:
+        made = export(source, tmp_path / precision, precision=precision)
+        sizes.append(sum((made / file).stat().st_size for file in GRAPHS))
+    assert sizes[1] < 0.3 * sizes[0]
+
+
+def test_the_words_of_a_model_are_stored_once(tmp_path: Path) -> None:
+    """Embeddings and the output layer share their bytes."""
+    sizes = []
+    for count in (20, 24):
+        config = ModelConfig(count, count, **SMALL)
+        made = export(trained(tmp_path / f"{count}", config, "wait-k:2"), tmp_path / f"made{count}", precision="int8")
+        sizes.append((made / DECODER).stat().st_size)
+    assert sizes[1] - sizes[0] < 4 * 2 * config.width
 
 
 def test_translating_needs_no_torch(tmp_path: Path) -> None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import random
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bethink.backend import Backend, Row, Rows
-from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
+from bethink.backend.onnx import OnnxBackend
 from bethink.backend.torch import TorchBackend
 from bethink.engine import Engine
 from bethink.errors import ModelError
 from bethink.export import network
+from bethink.folder import DECODER, ENCODER
 from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
 from bethink.model.transformer import Transformer
 from bethink.policy import parse
@@ -40,11 +42,11 @@ SPECS = [
 WIDE = CapsuleConfig(width=8, hidden=24, untranslated=1)
 
 
-def load(model: Transformer, path: Path) -> OnnxBackend:
+def load(model: Transformer, path: Path, precision: str = "float32") -> OnnxBackend:
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     weights["positions"] = model.positions.numpy()
-    (path / ENCODER).write_bytes(network.encoder(model.config, weights).SerializeToString())
-    (path / DECODER).write_bytes(network.decoder(model.config, weights).SerializeToString())
+    (path / ENCODER).write_bytes(network.encoder(model.config, weights, precision).SerializeToString())
+    (path / DECODER).write_bytes(network.decoder(model.config, weights, precision).SerializeToString())
     return OnnxBackend.load(path, threads=1)
 
 
@@ -53,8 +55,8 @@ def sentence(seed: int, length: int = 9) -> list[list[int]]:
     return [[chance.randrange(3, 20) for _ in range(chance.choice([1, 1, 2]))] for _ in range(length)]
 
 
-def translate(backend: Backend, spec: str, source: list[list[int]]) -> list[Step]:
-    engine = Engine(backend)
+def translate(backend: Backend, spec: str, source: list[list[int]], *, speculate: bool = True) -> list[Step]:
+    engine = Engine(backend, speculate=speculate)
     one = engine.open(parse(spec))
     for word in source:
         engine.hear(one, word)
@@ -128,6 +130,85 @@ def test_many_streams_are_each_alone(batch: int, tmp_path: Path) -> None:
     jobs = [(SPECS[n % len(SPECS)], sentence(n, length=2 + n % 11)) for n in range(18)]
     for found, (spec, source) in zip(together(backend, jobs, batch), jobs, strict=True):
         assert_same(found, translate(backend, spec, source))
+
+
+@pytest.mark.parametrize("build", ["post", "pre", "plain"])
+@pytest.mark.parametrize("batch", [3, 16])
+def test_bytes_are_each_alone_to_the_last_bit(build: str, batch: int, tmp_path: Path) -> None:
+    """A difference in a last bit could round a value to another byte, and soon choose another token."""
+    backend = load(random_model(BUILDS[build], seed=5), tmp_path, "int8")
+    specs = [spec for spec in SPECS if backend.capsules or not spec.startswith("pe")]
+    jobs = [(specs[n % len(specs)], sentence(n, length=2 + n % 17)) for n in range(24)]
+    for found, (spec, source) in zip(together(backend, jobs, batch), jobs, strict=True):
+        assert found == translate(backend, spec, source)
+
+
+@pytest.mark.parametrize("build", ["pre", "wide"])
+def test_bytes_are_the_same_however_they_come(build: str, tmp_path: Path) -> None:
+    """Source tokens read at once or in pieces, decoder rows computed together or one by one."""
+    config = dataclasses.replace(BUILDS["post"], width=128, heads=2) if build == "wide" else BUILDS[build]
+    backend = load(random_model(config, seed=5), tmp_path, "int8")
+    source, tokens, prefixes = [5 + n % 13 for n in range(90)], (EOS, *range(3, 20), 3, 4), tuple(range(71, 91))
+    answers = []
+    for piece, rows in ((90, 20), (7, 3), (1, 1)):
+        slot = backend.open()
+        for n in range(0, 90, piece):
+            backend.read([(slot, source[n : n + piece])])
+        cuts = [slice(n, n + rows) for n in range(0, 20, rows)]
+        found = [backend.step([Rows(slot, cut.start, tokens[cut], prefixes[cut])])[0] for cut in cuts]
+        answers.append([(row.candidate, row.confidence, *row.degrees) for row in itertools.chain(*found)])
+    assert answers[0] == answers[1] == answers[2]
+
+
+def test_bytes_are_the_same_with_a_guess_and_without(tmp_path: Path) -> None:
+    backend = load(random_model(BUILDS["post"], seed=4), tmp_path, "int8")
+    for seed in range(6):
+        source = sentence(seed, length=12)
+        guessed = translate(backend, "pe:k=3,rho=0.02,r=1", source)
+        assert guessed == translate(backend, "pe:k=3,rho=0.02,r=1", source, speculate=False)
+
+
+@pytest.mark.parametrize("build", MODELS)
+def test_bytes_say_nearly_what_the_weights_say(build: str, tmp_path: Path) -> None:
+    """Over rows with given tokens. Random models often hesitate; where they do not, rounding must not change their minds."""
+    model, chance = random_model(MODELS[build], seed=9), random.Random(1)
+    rows: list[list[Row]] = []
+    source = [chance.randrange(3, 20) for _ in range(60)]
+    tokens = (EOS, *(chance.randrange(3, 20) for _ in range(199)))
+    for precision in ("float32", "int8"):
+        backend = load(model, tmp_path, precision)
+        slot = backend.open()
+        backend.read([(slot, source)])
+        rows += backend.step([Rows(slot, 0, tokens, tuple(min(n + 3, 60) for n in range(200)))])
+    pairs = list(zip(*rows, strict=True))
+    assert all(a.candidate == b.candidate for a, b in pairs if a.confidence > 0.5)
+    assert np.mean([a.candidate == b.candidate for a, b in pairs]) > 0.7
+    assert 0 < np.mean([abs(a.confidence - b.confidence) for a, b in pairs]) < 0.08
+    if backend.capsules:
+        assert np.mean([np.abs(a.degrees - b.degrees).mean() for a, b in pairs]) < 0.03
+
+
+def test_rows_of_zeros_stay_zeros_in_bytes(tmp_path: Path) -> None:
+    """What feed-forward layers see after their rectifier may be nothing at all."""
+    model = random_model(BUILDS["plain"], seed=2)
+    for layer in (*model.encoder, *model.decoder):
+        layer.feed.into.bias.data.fill_(-1e6)
+    answers = []
+    for backend in (load(model, tmp_path, "int8"), TorchBackend(model)):
+        slot = backend.open()
+        backend.read([(slot, [5, 6, 7])])
+        answers.append(backend.step([Rows(slot, 0, (EOS, 5), (3, 3))])[0])
+    for row, other in zip(*answers, strict=True):
+        assert np.isfinite(row.confidence)
+        assert row.confidence == pytest.approx(other.confidence, abs=0.1)
+
+
+def test_several_threads_may_share_a_backend(tmp_path: Path) -> None:
+    backend = load(random_model(BUILDS["post"], seed=5), tmp_path, "int8")
+    jobs = [(SPECS[n % len(SPECS)], sentence(n, length=4 + n % 7)) for n in range(12)]
+    expected = [translate(backend, *job) for job in jobs]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda job: translate(backend, *job), jobs)) == expected
 
 
 def test_a_stream_is_closed_without_a_trace(tmp_path: Path) -> None:

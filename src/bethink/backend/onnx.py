@@ -7,6 +7,9 @@ Shapes: B requests in a call, N rows or tokens per request, K arrays of a cache,
 from __future__ import annotations
 
 import itertools
+import math
+import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +21,10 @@ import onnxruntime
 
 from bethink.backend import Row, Rows
 from bethink.errors import ModelError
+from bethink.folder import DECODER, ENCODER
 
-ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
 QUIET = 3  # errors only
+ROOM = 8  # positions by which windows grow: more is computed in vain, less is copied more often
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Whole: TypeAlias = npt.NDArray[np.int64]
@@ -30,7 +34,8 @@ class Cache:
     """What one stream keeps of one kind, K H L E, growing by doubling."""
 
     def __init__(self, count: int, heads: int, size: int) -> None:
-        self.sizes = (count, heads, size)
+        self.row = -1  # of the window it was last shown in
+        self.shown = 0  # positions that stand there as they stand here
         self._data = np.zeros((count, heads, 16, size), dtype=np.float32)
 
     def write(self, start: int, values: Floats) -> None:
@@ -38,9 +43,10 @@ class Cache:
         end = start + values.shape[2]
         self._grow(end)
         self._data[:, :, start:end] = values
+        self.shown = min(self.shown, start)
 
-    def read(self, length: int) -> Floats:
-        return self._data[:, :, :length]
+    def read(self, start: int, end: int) -> Floats:
+        return self._data[:, :, start:end]
 
     def _grow(self, length: int) -> None:
         count, heads, have, size = self._data.shape
@@ -48,6 +54,41 @@ class Cache:
             larger = np.zeros((count, heads, max(2 * have, length), size), dtype=np.float32)
             larger[:, :, :have] = self._data
             self._data = larger
+
+
+class Window:
+    """The caches of a call side by side, K B H L E, as a graph wants them. It stays, and who comes again brings only what is new.
+
+    What stands after a stream's length is left from others; a graph masks it.
+    """
+
+    def __init__(self, count: int, heads: int, size: int) -> None:
+        self._owners: list[weakref.ref[Cache] | None] = []
+        self._data = np.zeros((count, 0, heads, 0, size), dtype=np.float32)
+        self._memory = self._data.reshape(-1)  # may be more than needed: fresh memory is slow to touch
+
+    def show(self, caches: Sequence[Cache], lengths: Sequence[int], more: int) -> Floats:
+        """The first positions of each cache, and room for some more."""
+        self._fit(len(caches), max(lengths) + more)
+        for row, (cache, length) in enumerate(zip(caches, lengths, strict=True)):
+            owner = self._owners[row]
+            start = cache.shown if cache.row == row and owner is not None and owner() is cache else 0
+            if start < length:
+                self._data[:, row, :, start:length] = cache.read(start, length)
+            cache.row, cache.shown = row, max(start, length)
+            self._owners[row] = weakref.ref(cache)
+        return self._data[:, : len(caches)]
+
+    def _fit(self, rows: int, longest: int) -> None:
+        """Room for a few positions more than needed; much more would be computed in vain."""
+        count, have, heads, length, size = self._data.shape
+        if rows > have or not longest <= length < longest + 2 * ROOM:
+            shape = (count, rows, heads, -(-longest // ROOM) * ROOM, size)
+            needed = math.prod(shape)
+            if not needed <= self._memory.size < 8 * needed:
+                self._memory = np.zeros(2 * needed, dtype=np.float32)
+            self._data = self._memory[:needed].reshape(shape)
+            self._owners = [None] * rows
 
 
 @dataclass
@@ -65,6 +106,8 @@ class Program:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = QUIET
+        # threads that spin while they wait take a core from whatever runs beside them, the other graph first of all
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_mem_pattern = False  # plans memory for shapes that come again; ours grow with every token
         try:
             self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -92,6 +135,8 @@ class OnnxBackend:
     def __init__(self, encoder: Program, decoder: Program) -> None:
         self._encoder, self._decoder = encoder, decoder
         self._kinds = encoder.caches() | decoder.caches()
+        self._windows = {kind: Window(*sizes) for kind, sizes in self._kinds.items()}
+        self._turn = threading.Lock()  # a backend may serve several threads, its windows one call
         self._slots: dict[int, Slot] = {}
         self._numbers = itertools.count()
 
@@ -146,25 +191,17 @@ class OnnxBackend:
         **more: Whole,
     ) -> dict[str, npt.NDArray[Any]]:
         """Run a graph on new tokens and the first positions of some caches; keep what is new for any cache."""
-        feeds: dict[str, npt.NDArray[Any]] = {"ids": _padded(tokens), "starts": np.array(starts), **more}
-        for kind, lengths in caches.items():
-            gathered = _gather([slot.caches[kind] for slot in slots], lengths)
-            feeds |= {f"{kind}.{n}": array for n, array in enumerate(gathered)}
-        results = program.run(feeds)
+        ids = _padded(tokens)
+        feeds: dict[str, npt.NDArray[Any]] = {"ids": ids, "starts": np.array(starts), **more}
+        with self._turn:
+            for kind, lengths in caches.items():
+                shown = self._windows[kind].show([slot.caches[kind] for slot in slots], lengths, ids.shape[1])
+                feeds |= {f"{kind}.{n}": array for n, array in enumerate(shown)}
+            results = program.run(feeds)
         for kind in results.keys() & self._kinds.keys():
             for n, (slot, start, row) in enumerate(zip(slots, starts, tokens, strict=True)):
                 slot.caches[kind].write(start, results[kind][:, n, :, : len(row)])
         return results
-
-
-def _gather(caches: Sequence[Cache], lengths: Sequence[int]) -> Floats:
-    """K B H L E, zero after each length: masked, but a graph multiplies it."""
-    longest = max(1, *lengths)  # a graph always has something to look at, though it may all be masked
-    count, heads, size = caches[0].sizes
-    gathered = np.zeros((count, len(caches), heads, longest, size), dtype=np.float32)
-    for n, (cache, length) in enumerate(zip(caches, lengths, strict=True)):
-        gathered[:, n, :, :length] = cache.read(length)
-    return gathered
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> Whole:

@@ -124,7 +124,12 @@ def _add_export(verbs: Verbs) -> None:
     )
     made.add_argument("folder", metavar="RUN", help="a run of 'bethink train', or a model folder")
     made.add_argument("--to", required=True, metavar="DIR", help="the model folder to make")
-    made.add_argument("--precision", default="float32", metavar="NAME", help="of the weights (default: float32)")
+    made.add_argument(
+        "--precision",
+        default="float32",
+        metavar="NAME",
+        help="of the weights: float32, or int8 for a quarter of the size and more speed (default: float32)",
+    )
     made.add_argument("--policy", metavar="SPEC", help="the policy to recommend (default: the run's)")
     made.add_argument("--name", help="what the model is called (default: as its recipe)")
     made.add_argument("--about", metavar="TEXT", help="what the model is, in a few words, for whoever uses it")

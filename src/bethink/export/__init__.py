@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from bethink import __version__
-from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
+from bethink.backend.onnx import OnnxBackend
 from bethink.engine import check
 from bethink.errors import MissingExtra, ModelError, UsageError, unknown
 from bethink.files import new_folder, write_atomically
-from bethink.folder import CONFIG, WEIGHTS, Folder, create
+from bethink.folder import CONFIG, DECODER, ENCODER, WEIGHTS, Folder, create
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
 
 CARD = "MODEL_CARD.md"
-PRECISIONS = ("float32",)
+PRECISIONS = ("float32", "int8")
 
 
 def export(
@@ -40,7 +40,7 @@ def export(
     chosen = parse(policy) if policy else None
     folder = _open(source)
     with new_folder(to) as path:
-        _write_graphs(folder, path)
+        _write_graphs(folder, path, precision)
         if weights:
             write_atomically(path / WEIGHTS, (folder.path / WEIGHTS).read_bytes())
         made = create(
@@ -67,7 +67,7 @@ def _open(source: Path) -> Folder:
     return folder
 
 
-def _write_graphs(folder: Folder, path: Path) -> None:
+def _write_graphs(folder: Folder, path: Path, precision: str) -> None:
     try:
         from bethink.export import network
         from bethink.model.weights import load_model
@@ -77,8 +77,9 @@ def _write_graphs(folder: Folder, path: Path) -> None:
     weights = {key: tensor.numpy() for key, tensor in model.state_dict().items()} | {
         "positions": model.positions.numpy()
     }
-    write_atomically(path / ENCODER, network.encoder(folder.model, weights).SerializeToString(deterministic=True))
-    write_atomically(path / DECODER, network.decoder(folder.model, weights).SerializeToString(deterministic=True))
+    for file, build in ((ENCODER, network.encoder), (DECODER, network.decoder)):
+        graph = build(folder.model, weights, precision)
+        write_atomically(path / file, graph.SerializeToString(deterministic=True))
 
 
 def _card(folder: Folder) -> str:

@@ -13,6 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 OPSET = 18
+CONTRIBUTED = "com.microsoft"  # operators of ONNX Runtime's own
 IR_VERSION = 10  # of the file format; every onnxruntime that bethink allows reads it
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -141,7 +142,10 @@ class Graph:
     def build(self) -> onnx.ModelProto:
         graph = helper.make_graph(self._nodes, self._name, self._inputs, self._outputs, list(self._constants.values()))
         model = helper.make_model(
-            graph, producer_name="bethink", opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+            graph,
+            producer_name="bethink",
+            opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIBUTED, 1)],
+            ir_version=IR_VERSION,
         )
         onnx.checker.check_model(model)
         return model

@@ -5,6 +5,9 @@ memory, that masks are made inside from a few numbers per stream, that nothing a
 also needs no exporter, whose interface and dependencies change from one torch release to the next. The order of things, and
 every name, is that of `bethink.model`.
 
+A token's results are the same to the last bit however many streams, rows or new tokens share the call: every linear layer keeps rows
+apart, a token stands in attention at its own position with nothing but masked padding after the last, and no row is multiplied alone.
+
 Shapes: B stream, N new tokens, R = B N rows, P cached positions, I source tokens, H heads, E head width, D width, V vocabulary,
 J capsule, C capsule width. A cache holds the keys and values of each layer in turn; it comes in as inputs name.0, name.1, …,
 each B H P E, and what is new leaves as one output, name, with all of them stacked in front of B.
@@ -19,6 +22,7 @@ import numpy as np
 import onnx
 
 from bethink.export.graph import Array, Graph, Value
+from bethink.export.precision import PRECISIONS
 from bethink.model.capsules import TINY
 from bethink.model.config import CapsuleConfig, ModelConfig
 from bethink.text import EOS, PAD
@@ -27,15 +31,15 @@ Weights = Mapping[str, Array]  # by the names of the model's state, and the tabl
 
 EPSILON = 1e-5  # of layer normalisation
 NEVER = np.array(-np.inf, dtype=np.float32)
-ZERO, ONE, FAR = np.array(0), np.array(1), np.array(1 << 40)
+ZERO, ONE = np.array(0), np.array(1)
 
 
-def encoder(config: ModelConfig, weights: Weights) -> onnx.ModelProto:
+def encoder(config: ModelConfig, weights: Weights, precision: str = "float32") -> onnx.ModelProto:
     """ids, starts and the cache `encoder` → what is new for the caches `encoder`, `cross` and `capsules`.
 
     A bidirectional encoder is given a sentence once, whole, and has no cache of its own.
     """
-    net = _Network("encoder", config, weights)
+    net = _Network("encoder", config, weights, precision)
     if config.causal:
         net.recall(config.encoder_layers)
     else:
@@ -50,9 +54,9 @@ def encoder(config: ModelConfig, weights: Weights) -> onnx.ModelProto:
     return net.graph.build()
 
 
-def decoder(config: ModelConfig, weights: Weights) -> onnx.ModelProto:
+def decoder(config: ModelConfig, weights: Weights, precision: str = "float32") -> onnx.ModelProto:
     """ids, starts, prefixes and the caches → candidate, confidence and degrees of every row, and what is new for `decoder`."""
-    net = _Network("decoder", config, weights)
+    net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
     readable = net.hear()
     x = net.embed("target_embedding")
@@ -68,19 +72,21 @@ def decoder(config: ModelConfig, weights: Weights) -> onnx.ModelProto:
 
 
 class _Network:
-    """The parts of both graphs. Between attentions everything is rows, R D, so that each linear layer is one Gemm."""
+    """The parts of both graphs. Between attentions everything is rows, R D, so that each linear layer is one product."""
 
-    def __init__(self, name: str, config: ModelConfig, weights: Weights) -> None:
+    def __init__(self, name: str, config: ModelConfig, weights: Weights, precision: str) -> None:
         self.graph = Graph(name)
         self._name = name
         self._config = config
         self._weights = weights
+        self._precision = PRECISIONS[precision]
         self._heads = (config.heads, config.width // config.heads)
         self._ids = self.graph.input("ids", np.int64, "B", "N")
         self._starts = self.graph.input("starts", np.int64, "B").expand(1)  # B 1
         self._grid = self._ids.shape()  # B and N
         self._positions = self._starts + self.graph.count(self._ids.size(1))  # B N
         self._past: list[Value] = []
+        self._places: Value  # of the new tokens in it
         self._cross: list[Value] = []
         self._look: Value  # what is added to the scores of self-attention, 0 or -inf
         self._listen: Value  # the same for cross-attention
@@ -89,22 +95,25 @@ class _Network:
     # ways in
 
     def recall(self, layers: int) -> None:
-        """Look back only: at what was cached before a stream's start, and among the new tokens up to the row's own."""
+        """Look back only. New tokens take their own places in the cache, so that sums do not depend on what came together."""
         self._past = self._cache(self._name, layers, "P")
         cached = self.graph.count(self._past[0].size(2))
-        places = self.graph.concat([(cached < self._starts).where(cached, FAR), self._positions], axis=1)  # B P+N
-        self._look = _bias((places.expand(1) < (self._positions + ONE).expand(2)).expand(1))  # B 1 N P+N
+        self._look = _bias((cached < (self._positions + ONE).expand(2)).expand(1))  # B 1 N+1 P
+        place = self._positions.expand(1, 3) + np.zeros((1, self._heads[0], 1, 1), dtype=np.int64)  # B H N 1
+        stream = self.graph.count(self._ids.size(0)).expand(1, 2, 3) + place * ZERO
+        head = place * ZERO + np.arange(self._heads[0]).reshape(1, -1, 1, 1)
+        self._places = self.graph.concat([stream, head, place], axis=-1)  # B H N 3
 
     def see_all(self) -> None:
         """Look at all of a sentence."""
-        self._look = _bias(self._ids.op("Greater", np.array(PAD)).expand(1, 2))  # B 1 1 N
+        self._look = self._ids.op("Greater", np.array(PAD)).expand(1, 2).where(0.0, NEVER)  # B 1 1 N
 
     def hear(self) -> Value:
         """The source that the decoder may look at; returns B 1 N I, 1 where a row's prefix has the token, else 0."""
         prefixes = self.graph.input("prefixes", np.int64, "B", "N").op("Max", ONE)  # padding rows look somewhere too
         self._cross = self._cache("cross", self._config.decoder_layers, "I")
         readable = self.graph.count(self._cross[0].size(2)) < prefixes.expand(1, 3)
-        self._listen = _bias(readable)
+        self._listen = _bias(readable)  # B 1 N+1 I
         return readable.cast(np.float32)
 
     def _cache(self, name: str, layers: int, length: str) -> list[Value]:
@@ -114,7 +123,7 @@ class _Network:
     def embed(self, table: str) -> Value:
         last = len(self._weights["positions"]) - 1
         places = self.graph.constant(self._weights["positions"]).take(self._positions.op("Min", np.array(last)))
-        words = self.graph.constant(self._weights[f"{table}.weight"]).take(self._ids)
+        words = self._precision.take(self._weights[f"{table}.weight"], self._ids)
         return (words * math.sqrt(self._config.width) + places).reshape(-1, self._config.width)
 
     # layers
@@ -126,8 +135,8 @@ class _Network:
             self._fresh.append(fresh)
             keys, values = (part.squeeze(0) for part in fresh.split(1, 1))
             if self._past:
-                keys = self.graph.concat([self._past[2 * layer], keys], axis=2)
-                values = self.graph.concat([self._past[2 * layer + 1], values], axis=2)
+                keys = self._past[2 * layer].op("ScatterND", self._places, keys)
+                values = self._past[2 * layer + 1].op("ScatterND", self._places, values)
             return self._attend(query.squeeze(0), keys, values, self._look, f"{name}.attention.out")
 
         return self._residual(x, f"{name}.residual.norm", attend)
@@ -163,15 +172,15 @@ class _Network:
         """One or several linear layers on the same rows, side by side."""
         weight = np.concatenate([self._weights[f"{name}.weight"] for name in names])
         biases = [self._weights[f"{name}.bias"] for name in names if f"{name}.bias" in self._weights]
-        return x.op("Gemm", weight, *([np.concatenate(biases)] if biases else []), transB=1)
+        return self._precision.linear(x, weight, np.concatenate(biases) if biases else None)
 
     def _split(self, rows: Value, parts: int, heads: int, size: int) -> Value:
         """R (parts heads size) → parts B heads N size."""
         return rows.reshape(self._grid, parts, heads, size).transpose(2, 0, 3, 1, 4)
 
     def _attend(self, query: Value, keys: Value, values: Value, bias: Value, out: str) -> Value:
-        scores = query @ keys.transpose(0, 1, 3, 2) * (1 / math.sqrt(self._heads[1])) + bias
-        found = scores.softmax(-1) @ values
+        scores = _accompanied(query) @ keys.transpose(0, 1, 3, 2) * (1 / math.sqrt(self._heads[1])) + bias
+        found = _alone(scores.softmax(-1) @ values)
         return self._linear(found.transpose(0, 2, 1, 3).reshape(-1, self._config.width), out)
 
     # capsules: see model.capsules
@@ -194,14 +203,14 @@ class _Network:
         wanted = self._linear(guide, "capsules.guide").reshape(self._grid, config.width).expand(1)  # B 1 N C
         score = self.graph.constant(self._weights["capsules.score.weight"].T)  # C 1
         coupling = readable * np.full((config.count, 1, 1), 1 / config.count, dtype=np.float32)
-        found = _squash(coupling @ votes)
+        found = _squash(_alone(_accompanied(coupling) @ votes))
         logits: Value | None = None
         for _ in range(config.iterations - 1):
             state = self._linear(found.reshape(-1, config.width), "capsules.capsule").reshape(found.shape()) + wanted
             agreement = ((keys.expand(2) + state.expand(3)).op("Tanh") @ score).op("Tanh").squeeze(-1) * config.scale
             logits = agreement if logits is None else logits + agreement
             coupling = logits.softmax(1) * readable
-            found = _squash(coupling @ votes)
+            found = _squash(_alone(_accompanied(coupling) @ votes))
         return found, coupling
 
     # ways out
@@ -228,10 +237,13 @@ class _Network:
         """The likeliest token and its probability: never PAD, and not EOS as the very first token."""
         name = "output_embedding" if self._config.share == "none" else "target_embedding"
         logits = self._linear(output, name)  # R V
-        never, not_first = np.zeros((2, self._config.target_vocabulary), dtype=np.float32)
-        never[PAD] = not_first[PAD] = not_first[EOS] = NEVER
+        columns = self.graph.constant(np.array([[PAD, EOS]]))
         first = self._positions.op("Equal", ZERO).reshape(-1, 1)
-        logits = logits + first.where(not_first, never)
+        barred = first.where(np.array([NEVER, NEVER]), np.array([NEVER, 0], dtype=np.float32))
+        ends = logits.op("Gather", columns.squeeze(0), axis=1) + barred  # R 2
+        logits = logits.op(
+            "ScatterElements", columns.op("Expand", ends.shape()), ends, axis=1
+        )  # in place, unlike a sum
         top = logits.op("ReduceMax", ONE.reshape(1))
         confidence = (logits - top).op("Exp").sum(1).op("Reciprocal")
         candidate = logits.op("ArgMax", axis=1, keepdims=0)
@@ -239,8 +251,18 @@ class _Network:
         self.graph.output("confidence", confidence.reshape(self._grid), np.float32, "B", "N")
 
 
+def _accompanied(rows: Value) -> Value:
+    """B H N E → B H N+1 E: ONNX Runtime multiplies a single row in another order than several, and so to other last bits."""
+    return rows.op("Pad", np.array([0, 1]), 0.0, np.array([2]))
+
+
+def _alone(rows: Value) -> Value:
+    return rows.op("Slice", np.array([0]), np.array([-1]), np.array([2]))
+
+
 def _bias(visible: Value) -> Value:
-    return visible.where(0.0, NEVER)
+    """What to add to scores, with a row for the companion."""
+    return _accompanied(visible.where(0.0, NEVER))
 
 
 def _squash(x: Value) -> Value:
