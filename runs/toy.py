@@ -2,7 +2,7 @@
 
     python runs/toy.py            about half an hour on two cores; what is already trained is not trained again
 
-Writes docs/figures/toy.svg, runs/logs/toy.json and, between its markers, the toy section of docs/results.md.
+Writes docs/figures/toy.svg, runs/logs/toy* and, between its markers, the toy section of docs/results.md.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def main() -> None:
     if args.train_only:
         return
     found = {seed: study(models[seed], seed) for seed in args.seeds}
+    for log in WORK.glob("*/log.jsonl"):
+        write_atomically(ROOT / "runs" / "logs" / f"toy-{log.parent.name}.jsonl", log.read_bytes())
     average = mean([results for results, _ in found.values()])
     facts = {seed: facts | {"gain": gains(results)} for seed, (results, facts) in found.items()}
     record = {"seeds": facts, "mean": [result.to_dict() for result in average]}

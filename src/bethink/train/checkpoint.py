@@ -97,8 +97,10 @@ def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:
 
 
 def origin_of(origin: Path) -> dict[str, str]:
-    """What a run remembers of the one it began with."""
-    return {"from": str(origin), "sha256": folder.sha256(_place(origin) / WEIGHTS)}
+    """What a run remembers of the one it began with: its name and its weights, not where on some machine it lay."""
+    place = origin.resolve()
+    name = place.parent.name if place.name == MODEL else place.name
+    return {"from": name, "sha256": folder.sha256(_place(origin) / WEIGHTS)}
 
 
 def _place(origin: Path) -> Path:
