@@ -39,5 +39,5 @@ $(VENV)/.light: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.full: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing bethink and all it is developed with into $(VENV) …" >&2
-	@$(PIP) -e '.[dev,train,serve]'
+	@$(PIP) -e '.[dev,train]'
 	@touch $@ $(VENV)/.light

@@ -126,3 +126,15 @@ def test_models_are_found_by_name(made: Path, monkeypatch: pytest.MonkeyPatch) -
         folder.find("other")
     with pytest.raises(ModelError, match="no model"):
         folder.find("../" + made.parent.name + "/nothing")
+
+
+def test_the_bundled_model_is_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert Folder.open(folder.find("toy")).about["toy"] is True
+
+
+def test_a_run_stands_for_its_model(made: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    made.rename(run / "model")
+    assert folder.find(run) == run / "model"

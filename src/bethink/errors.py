@@ -40,7 +40,10 @@ class MissingExtra(BethinkError):
     """Raised where a verb needs an optional part; names the command that installs it."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(f"{what} needs the '{extra}' extra; install it with: pip install 'bethink[{extra}]'")
+        super().__init__(
+            f"{what} needs the '{extra}' extra; install it with: pip install 'bethink[{extra}]', "
+            f"in a clone with: pip install -c constraints.txt -e '.[{extra}]'"
+        )
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -114,8 +114,9 @@ def create(
 
 def find(name: str | os.PathLike[str]) -> Path:
     """Where a model is: a folder, or a name looked up in ./models, $BETHINK_MODELS, the user's cache and the package."""
-    if (Path(name) / CONFIG).is_file():
-        return Path(name)
+    for place in (Path(name), Path(name) / "model"):  # a run holds its model in a folder of its own
+        if (place / CONFIG).is_file():
+            return place
     places = list(_places())
     if Path(name).name == str(name):
         for place in places:
@@ -144,7 +145,10 @@ def _places() -> Iterator[Path]:
     if "BETHINK_MODELS" in os.environ:
         yield Path(os.environ["BETHINK_MODELS"])
     yield Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")).expanduser() / "bethink" / "models"
-    yield Path(__file__).parent / "models"
+    package = Path(__file__).parent
+    yield package / "models"
+    if package.parent.name == "src":  # a clone
+        yield package.parent.parent / "models"
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -99,7 +99,7 @@ def test_no_model_at_all_says_where_it_looked(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("BETHINK_MODELS", str(tmp_path / "elsewhere"))
+    monkeypatch.setattr("bethink.folder._places", lambda: iter([tmp_path / "elsewhere"]))
     assert main(["translate", "/dev/null"]) == 1
     told = sentence(capsys)
     assert "de-en" in told

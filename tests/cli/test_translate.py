@@ -222,4 +222,4 @@ def test_the_default_model_is_told_once(
     assert main(["translate", str(text)]) == 0
     out, err = capsys.readouterr()
     assert out.count("\n") == 3
-    assert err == "bethink: no model 'de-en' is here, using 'toy'\n"
+    assert err == "bethink: no model named, using 'toy'; name one with --model\n"

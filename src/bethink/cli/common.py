@@ -99,7 +99,7 @@ def choose_model(name: str | None) -> str:
     except ModelError as error:
         for other in others:
             if _is_found(other):
-                print(f"bethink: no model '{first}' is here, using '{other}'", file=sys.stderr)
+                print(f"bethink: no model named, using '{other}'; name one with --model", file=sys.stderr)
                 return other
         raise ModelError(f"{error}; name one with --model NAME or --model DIR") from None
     return first

@@ -27,9 +27,9 @@ def add(verbs: Verbs) -> None:
         "translate and by how much their translation degree rose, how sure the model was, and how often it had put the word off. "
         "With --out it also draws the read/write path over the translation degree of every source token.",
         (
-            "'Guten Morgen , meine Damen und Herren .'",
-            "'Ich habe das Buch gelesen .' --out degree.svg",
-            "'Ich habe das Buch gelesen .' --policy wait-k:k=2",
+            "'te riki nakoru , ne ruru wa haturu .'",
+            "'te riki nakoru , ne ruru wa haturu .' --out degree.svg",
+            "'te riki nakoru , ne ruru wa haturu .' --policy wait-k:k=2",
         ),
         run,
     )
@@ -49,11 +49,10 @@ def run(args: argparse.Namespace) -> int:
     _require_some(translator.words(text))
     policy = args.policy or translator.policy
     translation = next(translator.translate_many([text], policy, batch=1))
-    if args.out:
-        draw(translator, translation, args.out)
     out = console()
     out.print(table(translator, translation, policy))
     if args.out:
+        draw(translator, translation, args.out)
         out.print(f"drawn: {args.out}", markup=False)
     return 0
 
@@ -62,7 +61,7 @@ def _require_some(words: Sequence[object]) -> None:
     """Of what looks like a word, markup and invisible characters, nothing may be left to translate."""
     if not words:
         raise DataError(
-            "there is no word in the text to explain; give a sentence, as in: bethink explain 'Guten Morgen !'"
+            "there is no word in the text to explain; give a sentence, as in: bethink explain 'te riki nakoru .'"
         )
 
 

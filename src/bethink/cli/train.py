@@ -117,7 +117,7 @@ def _add_export(verbs: Verbs) -> None:
         "Writes the model of a run, or of another model folder, as ONNX graphs beside its vocabularies, configuration and hashes: a "
         "folder that every command takes as --model and that needs no PyTorch.",
         (
-            "runs/tiny --to models/tiny",
+            "runs/tiny-ped --to models/mine",
             "runs/de-en-ped --to models/de-en --name de-en --about 'German to English, news and talks'",
         ),
         run_export,

@@ -36,9 +36,7 @@ _COLUMNS = (  # heading, where it stands in the scores, decimals
     ("AL\nwords", "latency", "simuleval", "AL", 2),
     ("LAAL\nwords", "latency", "simuleval", "LAAL", 2),
     ("DAL\nwords", "latency", "simuleval", "DAL", 2),
-    ("AP", "latency", "simuleval", "AP", 3),
     ("BLEU\nstandard", "quality", "standard", "BLEU", 2),
-    ("chrF\nstandard", "quality", "standard", "chrF", 2),
     ("AL\nms", "latency", "clock", "AL", 0),
     ("LAAL\nms", "latency", "clock", "LAAL", 0),
 )
@@ -183,7 +181,7 @@ def table(results: Sequence[Result]) -> Table:
     columns = [column for column in _COLUMNS if any(_cell(record, column) for record in records)]
     made = Table(caption=Text(_caption(results)), caption_justify="left")
     made.add_column("model")
-    made.add_column("policy")
+    made.add_column("policy", overflow="fold")
     for heading, *_ in columns:
         made.add_column(heading, justify="right")
     for result, record in zip(results, records, strict=True):

@@ -135,7 +135,8 @@ def average(run: Path, last: int | None = None) -> Path:
     """Averages the newest checkpoints of a run, by default as many as its recipe says, into the model folder RUN/model."""
     if last is None:
         last = Recipe.read(run / RECIPE).train.average if (run / RECIPE).is_file() else 1
-    chosen = checkpoints(run)[-last:]
+    learned = [path for path in checkpoints(run) if int(path.name.rpartition("-")[2]) > 0]  # not what a run began with
+    chosen = learned[-last:]
     if last < 1 or not chosen:
         raise TrainingError(f"{run} has no checkpoint to average; train first with: bethink train RECIPE --run {run}")
     mean = {name: tensor.double() for name, tensor in read_tensors(chosen[0] / WEIGHTS).items()}

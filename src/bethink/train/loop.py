@@ -121,20 +121,34 @@ class Trainer:
                 log.say(self._opening())
             if self.origin and not checkpoint.checkpoints(self.run) and self.group.main:
                 self._save()  # so that a run cut short goes on from here, wherever it came from
-            totals = Totals(self.group.device)
-            following = self._prepare(ahead, self.done)
-            while self.done < self.config.updates:
-                update = following.result()
-                following = self._prepare(ahead, self.done + 1)
-                self._update(update, totals)
-                self.done += 1
+            try:
+                self._updates(ahead, log)
+            except KeyboardInterrupt:
                 if log:
-                    log.advance(self.done)
-                totals = self._pause(totals, log)
+                    log.say(self._interrupted())
+                raise
+
+    def _updates(self, ahead: ThreadPoolExecutor, log: Log | None) -> None:
+        totals = Totals(self.group.device)
+        following = self._prepare(ahead, self.done)
+        while self.done < self.config.updates:
+            update = following.result()
+            following = self._prepare(ahead, self.done + 1)
+            self._update(update, totals)
+            self.done += 1
+            if log:
+                log.advance(self.done)
+            totals = self._pause(totals, log)
+
+    def _interrupted(self) -> str:
+        saved = checkpoint.checkpoints(self.run)
+        kept = checkpoint.read_state(saved[-1])["update"] if saved else 0
+        return f"stopped after update {self.done}; the same command goes on after update {kept}, the last one saved"
 
     def _opening(self) -> str:
         size = sum(parameter.numel() for parameter in self.objective.parameters())
-        begun = f"going on after update {self.done}" if self.done else "from the start"
+        origin = f"with the weights of {self.origin['from']}" if self.origin else "from the start"
+        begun = f"going on after update {self.done} of {self.config.updates}" if self.done else origin
         return (
             f"training {self.recipe.name} ({self.recipe.system}) {begun}: {size:,} parameters, {len(self.batches.corpus):,} "
             f"sentence pairs, {self.batches.per_epoch:,} updates per epoch, {self.group.count} x {self.group.device.type}"
