@@ -100,15 +100,16 @@ class Log:
         self._show(kind, update, values)
 
     def _show(self, kind: str, update: int, values: dict[str, float]) -> None:
+        """A line for each record; on a terminal the bar stays below them, with the two numbers one watches."""
+        task = self._bar.tasks[self._task]
         told = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
-        if not self._console.is_terminal:
-            eta = self._bar.tasks[self._task].time_remaining
-            left = f"  {eta / 60:.0f} min left" if eta and kind == "train" else ""
-            self.say(f"{update}/{self._bar.tasks[self._task].total} {kind}  {told}{left}")
-        elif kind == "train":
-            self._bar.update(self._task, status=told)
-        else:
-            self.say(f"{update} {kind}  {told}")
+        left = ""
+        if self._console.is_terminal and kind == "train":
+            watched = [f"{name} {_short(values[name])}" for name in ("loss", "tokens/s") if name in values]
+            self._bar.update(self._task, status="  ".join(watched))
+        elif task.time_remaining and kind == "train":
+            left = f"  {task.time_remaining / 60:.0f} min left"
+        self.say(f"{update}/{task.total} {kind}  {told}{left}")
 
 
 def read(run: Path) -> list[dict[str, Any]]:
