@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bethink.policy import Action, Policy, WaitK
+from bethink.text import Words
 from bethink.trace import Step, Translation
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -49,6 +50,7 @@ class FakeTranslator:
     """Says the references, without every fifth word, at the pace of wait-k."""
 
     name = "fake"
+    target = Words([])  # every word is one unknown token
 
     def __init__(self, sources: Sequence[str], references: Sequence[str]) -> None:
         self.known = {

@@ -21,6 +21,7 @@ from bethink.evaluate import (
     evaluate,
     instance,
     instances,
+    latency,
     load_pairs,
     load_results,
     quality,
@@ -305,3 +306,13 @@ def test_a_second_run_adds_to_the_first(real: Translator, tmp_path: Path) -> Non
     assert load_results(tmp_path) == [first[0], *again]
     with pytest.raises(UsageError, match="another model or test set"):
         evaluate(real, sources, ["w1", "w3"], [WaitK(1)], tmp_path)
+
+
+def test_laal_counts_the_longer_of_hypothesis_and_reference(real: Translator, tmp_path: Path) -> None:
+    """In the paper's profile in model tokens: a reference of nine words has ten."""
+    result = evaluate(real, ["w1 w2 w3"], ["w1 w2 w3 w4 w5 w6 w7 w8 w1"], [WaitK(1)], tmp_path)[0]
+    one = read_log(tmp_path / result.log)[0]
+    assert one.reference_tokens == 10
+    expected = latency.length_adaptive(one.path, one.source_tokens, 10)
+    assert result.scores.latency["paper"]["LAAL"] == pytest.approx(expected)
+    assert rescore(tmp_path / result.log) == result.scores

@@ -40,6 +40,7 @@ class Instance:
     source_ms: float | None = None  # how long the speaker took; none when no clock ran
     path: tuple[int, ...] = ()  # source tokens read when each target token was written, end-of-sentence included
     source_tokens: int = 0
+    reference_tokens: int = 0  # end-of-sentence included; 0 when not known
     deferred: int = 0  # READs that put a weighed word off
     forced: int = 0  # tokens written without evidence by a policy that looked for it
     erased: int = 0  # words taken back
@@ -58,6 +59,7 @@ class Instance:
             "source_ms": self.source_ms,
             "path": list(self.path),
             "source_tokens": self.source_tokens,
+            "reference_tokens": self.reference_tokens,
             "deferred": self.deferred,
             "forced": self.forced,
             "erased": self.erased,
@@ -80,6 +82,7 @@ class Instance:
             source_ms=None if record.get("source_ms") is None else as_number(record["source_ms"], "source_ms"),
             path=tuple(_whole(read, "path") for read in _numbers(record, "path")),
             source_tokens=_whole(record.get("source_tokens", 0), "source_tokens"),
+            reference_tokens=_whole(record.get("reference_tokens", 0), "reference_tokens"),
             deferred=_whole(record.get("deferred", 0), "deferred"),
             forced=_whole(record.get("forced", 0), "forced"),
             erased=_whole(record.get("erased", 0), "erased"),
@@ -138,6 +141,7 @@ def instance(
     translation: Translation,
     elapsed: Sequence[float] = (),
     source_ms: float | None = None,
+    reference_tokens: int = 0,
 ) -> Instance:
     """The record of one translated sentence."""
     writes = translation.writes
@@ -153,6 +157,7 @@ def instance(
         source_ms=source_ms,
         path=tuple(translation.path),
         source_tokens=translation.source_tokens,
+        reference_tokens=reference_tokens,
         deferred=sum(step.deferred for step in writes),
         forced=sum(not step.evidence for step in open_writes),
         erased=latency.erased(_displays(translation)),
@@ -244,7 +249,7 @@ def _profiles(record: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]
 
 def _latency(instances: Sequence[Instance]) -> dict[str, dict[str, float]]:
     sentences = {
-        "paper": [latency.paper(one.path, one.source_tokens) for one in instances if one.path],
+        "paper": [latency.paper(one.path, one.source_tokens, one.reference_tokens) for one in instances if one.path],
         "simuleval": [
             latency.simuleval(one.delays, one.source_length, one.reference)
             for one in instances

@@ -80,11 +80,13 @@ def reference_length(reference: str) -> int:
     return len(reference.split(" "))
 
 
-def paper(path: Sequence[int], source_tokens: int) -> dict[str, float]:
-    """One sentence in the `paper` profile; LAAL is not part of it, for it knows no reference in model tokens."""
+def paper(path: Sequence[int], source_tokens: int, reference_tokens: int = 0) -> dict[str, float]:
+    """One sentence in the `paper` profile; LAAL only where the length of the reference in model tokens is known."""
     clipped = [min(read, source_tokens) for read in path]
+    adaptive = {"LAAL": length_adaptive(clipped, source_tokens, reference_tokens)} if reference_tokens else {}
     return {
         "AL": average_lagging(clipped, source_tokens, len(clipped)),
+        **adaptive,
         "AP": average_proportion(clipped, source_tokens, len(clipped)),
         "DAL": differentiable(clipped, source_tokens),
         "CW": consecutive_wait(clipped, source_tokens),

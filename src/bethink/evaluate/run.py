@@ -19,6 +19,7 @@ from bethink.errors import DataError, UsageError
 from bethink.evaluate import latency
 from bethink.evaluate.instances import Instance, Scores, as_number, instance, read_lines, score, write, write_log
 from bethink.policy import Policy
+from bethink.text import normalise
 from bethink.trace import Step, Translation, shown
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ Progress = Callable[[Policy, int, int], None]  # policy, sentences done, sentenc
 _COLUMNS = (  # heading, where it stands in the scores, decimals
     ("AL\npaper", "latency", "paper", "AL", 2),
     ("BLEU\npaper", "quality", "paper", "BLEU", 2),
+    ("LAAL\npaper", "latency", "paper", "LAAL", 2),
     ("AL\nwords", "latency", "simuleval", "AL", 2),
     ("LAAL\nwords", "latency", "simuleval", "LAAL", 2),
     ("DAL\nwords", "latency", "simuleval", "DAL", 2),
@@ -97,6 +99,7 @@ def evaluate(
         raise UsageError(f"the speaker's pace is {wpm} words per minute, but must be above 0")
     folder, test = Path(out_dir), _fingerprint(sources, references)
     earlier = {result.policy: result for result in _earlier(folder, translator.name, test)}
+    lengths = [_tokens(translator, reference) for reference in references]
     results: list[Result] = []
     for policy in {str(policy): policy for policy in policies}.values():
         pace = 60_000 / wpm if clock else None
@@ -106,14 +109,19 @@ def evaluate(
             zip(sources, references, heard, strict=True)
         ):
             source_ms = len(translation.source) * pace if pace else None
-            instances.append(instance(index, source, reference, translation, elapsed, source_ms))
+            instances.append(instance(index, source, reference, translation, elapsed, source_ms, lengths[index]))
             if progress:
                 progress(policy, index + 1, len(sources))
         log = _save_log(folder, policy, instances)
-        pace = wpm if clock else None
-        results.append(Result(translator.name, str(policy), score(instances), log, pace, versions(), test))
+        spoken = wpm if clock else None
+        results.append(Result(translator.name, str(policy), score(instances), log, spoken, versions(), test))
         write_results(folder / "results.json", list((earlier | {each.policy: each for each in results}).values()))
     return results
+
+
+def _tokens(translator: Translator, reference: str) -> int:
+    """The length of a reference in model tokens, end-of-sentence included."""
+    return sum(len(translator.target.encode(word)) for word in normalise(reference).split()) + 1
 
 
 def _fingerprint(sources: Sequence[str], references: Sequence[str]) -> str:
