@@ -18,6 +18,7 @@ import torch
 from bethink import folder
 from bethink.errors import MissingExtra, TrainingError, UsageError
 from bethink.train import checkpoint, log, loop
+from bethink.train.data import Batch
 from bethink.train.losses import Objective
 from bethink.train.recipe import Recipe
 
@@ -184,8 +185,8 @@ class Broken(Objective):
 
     calls = 0
 
-    def forward(self, source: torch.Tensor, target: torch.Tensor, path: torch.Tensor) -> dict[str, torch.Tensor]:
-        parts = super().forward(source, target, path)
+    def forward(self, batch: Batch) -> dict[str, torch.Tensor]:
+        parts = super().forward(batch)
         if self.training:
             Broken.calls += 1
             if Broken.calls > 2 * 3:  # two buckets per update

@@ -8,6 +8,7 @@ import torch
 from bethink.model.constraints import Constraints
 from bethink.text import EOS, PAD
 from bethink.train import losses
+from bethink.train.data import Batch
 from bethink.train.losses import LossConfig, Objective, bag_loss, shift
 from tests.models import BUILDS, random_model
 
@@ -23,7 +24,7 @@ def objective(**weights: float) -> Objective:
 
 def test_likelihood_is_smoothed_cross_entropy() -> None:
     learner = objective(segment=0.0, token=0.0)
-    parts = learner(SOURCE, TARGET, PATH)
+    parts = learner(Batch(SOURCE, TARGET, PATH))
     logits = learner.model.logits(learner.model(SOURCE, shift(TARGET), PATH).output)
     expected = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), TARGET.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1
@@ -114,8 +115,8 @@ def test_segment_targets_are_detached() -> None:
 
 def test_parts_add_up_over_any_split() -> None:
     learner = objective()
-    whole = learner(SOURCE, TARGET, PATH)
-    parts = [learner(SOURCE[b : b + 1], TARGET[b : b + 1], PATH[b : b + 1]) for b in range(2)]
+    whole = learner(Batch(SOURCE, TARGET, PATH))
+    parts = [learner(Batch(SOURCE[b : b + 1], TARGET[b : b + 1], PATH[b : b + 1])) for b in range(2)]
     for name, value in whole.items():
         torch.testing.assert_close(sum(part[name] for part in parts), value)
 
@@ -125,12 +126,33 @@ def test_slices_have_the_same_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     for chunk in (1 << 28, 1):
         monkeypatch.setattr(losses, "CHUNK", chunk)
         learner = objective()
-        learner(SOURCE, TARGET, PATH)["loss"].backward()
+        learner(Batch(SOURCE, TARGET, PATH))["loss"].backward()
         gradients.append(torch.cat([parameter.grad.flatten() for parameter in learner.parameters()]))
     torch.testing.assert_close(*gradients)
 
 
 def test_a_target_of_one_token_is_no_division_by_zero() -> None:
     learner = objective()
-    parts = learner(SOURCE[:1], torch.tensor([[EOS]]), torch.tensor([[6]]))
+    parts = learner(Batch(SOURCE[:1], torch.tensor([[EOS]]), torch.tensor([[6]])))
     assert all(torch.isfinite(value).all() for value in parts.values())
+
+
+def test_degree_loss_by_hand() -> None:
+    """A token that may be read and has a partner should have degree 1 once the partner is written, and 0 before."""
+    learner = objective(degree=1.0)
+    links = torch.tensor([[2, 0, 1, 4, 0, 5], [0, 1, 3, 0, 0, 0]])
+    batch = Batch(SOURCE, TARGET, PATH, source_links=links, target_links=torch.zeros_like(TARGET))
+    forward = learner.model(SOURCE, shift(TARGET), PATH)
+    assert forward.routing is not None
+    expected = torch.zeros(())
+    for b, length in enumerate([5, 3]):
+        for t in range(length):
+            for i in range(int(PATH[b, t])):
+                if links[b, i]:
+                    d = forward.routing.degrees[b, t, i]
+                    expected = expected - (d if links[b, i] <= t else 1 - d).log()
+    torch.testing.assert_close(learner(batch)["degree"], expected.detach())
+
+
+def test_losses_without_weight_are_not_computed() -> None:
+    assert set(objective(segment=0.0, token=0.0)(Batch(SOURCE, TARGET, PATH))) == {"loss", "nll", "tokens"}

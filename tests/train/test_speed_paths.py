@@ -20,17 +20,21 @@ def some_batch(seed: int, sentences: int = 3, source: int = 7, target: int = 6) 
     draw = torch.Generator().manual_seed(seed)
     words, out = (torch.randint(3, 20, (sentences, n), generator=draw) for n in (source, target))
     words[:, -1], out[:, -1], out[0, 3:] = EOS, EOS, PAD
-    return Batch(words, out, torch.randint(1, source + 1, out.shape, generator=draw))
+    path = torch.randint(1, source + 1, out.shape, generator=draw)
+    links = (torch.randint(0, n, side.shape, generator=draw) for n, side in ((target, words), (source, out)))
+    return Batch(words, out, path, *links)
 
 
 def learner(build: str, device: str = "cpu") -> tuple[Objective, Flat]:
     torch.manual_seed(0)
-    objective = Objective(random_model(BUILDS[build]), LossConfig()).to(device)
+    objective = Objective(random_model(BUILDS[build]), LossConfig(degree=0.1 if BUILDS[build].capsules else 0.0)).to(
+        device
+    )
     return objective, Flat(objective)
 
 
 def backward(objective: Objective, batch: Batch) -> dict[str, Tensor]:
-    parts = objective(batch.source, batch.target, batch.path)
+    parts = objective(batch)
     parts["loss"].backward()
     return {name: value.detach() for name, value in parts.items()}
 

@@ -7,7 +7,9 @@ units dropout picks.
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -30,17 +32,26 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences padded on the right to the longest of them: source B I, target B T, path B T."""
+    """Sentences padded on the right to the longest of them: source B I, target B T, path B T.
+
+    Where the data is word-aligned, the links of each token: 1 + the place of its partner on the other side, 0 for none.
+    """
 
     source: Tensor
     target: Tensor
     path: Tensor
+    source_links: Tensor | None = None
+    target_links: Tensor | None = None
+
+    def map(self, change: Callable[[str, Tensor], Tensor]) -> Batch:
+        """Every tensor changed, told by its name."""
+        named = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
+        return Batch(**{name: change(name, tensor) for name, tensor in named if tensor is not None})
 
     def to(self, device: torch.device) -> Batch:
         if device.type != "cuda":
             return self
-        tensors = (self.source, self.target, self.path)
-        return Batch(*(tensor.pin_memory().to(device, non_blocking=True) for tensor in tensors))
+        return self.map(lambda _, tensor: tensor.pin_memory().to(device, non_blocking=True))
 
 
 @dataclass(frozen=True)
@@ -71,13 +82,25 @@ class Side:
         self.lengths: Ints = np.diff(self.offsets)
         if self.offsets[:1].tolist() != [0] or self.offsets[-1] != len(self.ids) or self.lengths.min(initial=1) < 1:
             raise DataError(f"{folder / name}.offsets.npy does not fit {name}.ids.npy; {AGAIN}")
+        links = folder / f"{name}.links.npy"
+        self.links = _load(links) if links.exists() else None
+        if self.links is not None and len(self.links) != len(self.ids):
+            raise DataError(f"{links} does not fit {name}.ids.npy; {AGAIN}")
 
     def padded(self, sentences: Ints) -> Ints:
+        """Token ids, filled up with PAD."""
+        return self._padded(self.ids, sentences)
+
+    def padded_links(self, sentences: Ints) -> Ints | None:
+        """Links, filled up with 0, if the corpus is word-aligned."""
+        return None if self.links is None else self._padded(self.links, sentences)
+
+    def _padded(self, values: npt.NDArray[Any], sentences: Ints) -> Ints:
         lengths = self.lengths[sentences]
         columns = np.arange(lengths.max(initial=1))
         real = columns < lengths[:, None]
         places = np.where(real, self.offsets[sentences][:, None] + columns, 0)
-        return np.where(real, self.ids[places], PAD).astype(np.int64)
+        return np.where(real, values[places], PAD).astype(np.int64)
 
 
 class Corpus:
@@ -178,10 +201,14 @@ class Batches:
         return Update(number, [part for part in parts[rank::ranks] if len(part.source)], tokens, sentences)
 
     def _batch(self, number: int, place: int, sentences: Ints) -> Batch:
-        source, target = (torch.from_numpy(side.padded(sentences)) for side in (self.corpus.source, self.corpus.target))
+        sides = (self.corpus.source, self.corpus.target)
+        source, target = (torch.from_numpy(side.padded(sentences)) for side in sides)
+        links = [
+            None if found is None else torch.from_numpy(found) for found in (s.padded_links(sentences) for s in sides)
+        ]
         generator = torch.Generator().manual_seed(mix(self.seed, number, place))
         lengths = torch.from_numpy(self.corpus.source.lengths[sentences])
-        return Batch(source, target, sample(self.paths, lengths, target.shape[1], generator))
+        return Batch(source, target, sample(self.paths, lengths, target.shape[1], generator, links[1]), *links)
 
     def _shuffled(self, epoch: int) -> tuple[Ints, Ints]:
         """The sentences by length, those of equal lengths in random order; and the buckets in random order."""
@@ -207,6 +234,6 @@ def _cut(batch: Batch, rows: Ints) -> Batch:
     if len(rows) == len(batch.source):
         return batch
     index = torch.from_numpy(rows)
-    source, target, path = batch.source[index], batch.target[index], batch.path[index]
-    wide, long = (int((side != PAD).sum(dim=1).max()) if len(index) else 0 for side in (source, target))
-    return Batch(source[:, :wide], target[:, :long], path[:, :long])
+    kept = batch.map(lambda _, tensor: tensor[index])
+    wide, long = (int((side != PAD).sum(dim=1).max()) if len(index) else 0 for side in (kept.source, kept.target))
+    return kept.map(lambda name, tensor: tensor[:, : wide if name.startswith("source") else long])

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bethink.text import EOS, PAD
+from bethink.text import EOS
 from bethink.train.data import Batch
 from bethink.train.losses import Objective
 
@@ -37,13 +37,14 @@ def compile_parts(objective: Objective) -> None:
 def on_grid(batch: Batch) -> Batch:
     """The batch with padding up to the grid. Added sentences have an empty target, so nothing is learned from them."""
     sentences, source, target = (-size % step for size, step in zip(_shape(batch), GRID, strict=True))
-    wide = F.pad(batch.source, (0, source, 0, sentences), value=PAD)
-    wide[len(batch.source) :, 0] = EOS  # a source without any token would leave attention nothing to look at
-    return Batch(
-        wide,
-        F.pad(batch.target, (0, target, 0, sentences), value=PAD),
-        F.pad(batch.path, (0, target, 0, sentences), value=1),
-    )
+
+    def padded(name: str, tensor: Tensor) -> Tensor:
+        wider = source if name.startswith("source") else target
+        return F.pad(tensor, (0, wider, 0, sentences), value=1 if name == "path" else 0)
+
+    wide = batch.map(padded)
+    wide.source[len(batch.source) :, 0] = EOS  # a source without any token would leave attention nothing to look at
+    return wide
 
 
 @dataclass(frozen=True)
@@ -93,8 +94,7 @@ class Replay:
         return results
 
     def _replay(self, recording: Recording, batch: Batch) -> dict[str, Tensor]:
-        for name in ("source", "target", "path"):
-            getattr(recording.inputs, name).copy_(getattr(batch, name).pin_memory(), non_blocking=True)
+        batch.map(lambda name, new: getattr(recording.inputs, name).copy_(new.pin_memory(), non_blocking=True))
         recording.graph.replay()
         return recording.results
 

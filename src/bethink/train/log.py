@@ -26,17 +26,20 @@ FILE = "log.jsonl"
 class Totals:
     """Sums over updates, kept on the device: they are looked at only when something is to be told."""
 
-    NAMES = ("loss", "nll", "segment", "token")
+    NAMES = ("loss", "nll", "segment", "token", "degree")
 
     def __init__(self, device: torch.device) -> None:
         self.sums = torch.zeros(len(self.NAMES), dtype=torch.float64, device=device)
         self.norm = torch.zeros((), device=device)
         self.bad = torch.full((), -1, device=device)  # the first update that was not finite
+        self.found: set[str] = set()
         self.tokens = self.sentences = self.updates = 0
         self.since = time.perf_counter()
 
     def add(self, parts: dict[str, Tensor]) -> None:
-        self.sums += torch.stack([parts[name].detach().double() for name in self.NAMES])
+        self.found |= parts.keys()
+        none = torch.zeros((), device=self.sums.device)
+        self.sums += torch.stack([parts.get(name, none).detach().double() for name in self.NAMES])
 
     def close(self, update: Update, norm: Tensor) -> None:
         broken = ~(torch.isfinite(norm) & torch.isfinite(self.sums).all())
@@ -48,11 +51,11 @@ class Totals:
             self.updates + 1,
         )
 
-    def values(self, sums: list[float], *, capsules: bool) -> dict[str, float]:
-        """Likelihood per target token, constraints per sentence."""
-        told = {"loss": sums[0] / self.tokens, "nll": sums[1] / self.tokens}
-        if capsules:
-            told |= {"segment": sums[2] / self.sentences, "token": sums[3] / self.sentences}
+    def values(self, sums: list[float]) -> dict[str, float]:
+        """Likelihoods per target token, the paper's constraints per sentence, as its authors counted them."""
+        per = {"segment": self.sentences, "token": self.sentences}
+        named = zip(self.NAMES, sums, strict=True)
+        told = {name: value / per.get(name, self.tokens) for name, value in named if name in self.found}
         speed = self.tokens / (time.perf_counter() - self.since)
         return told | {"gradient": self.norm.item() / self.updates, "tokens/s": speed}
 

@@ -177,7 +177,7 @@ class Trainer:
     def _backward(self, part: Batch) -> dict[str, Tensor]:
         """Adds the gradient of a part of an update to the whole."""
         with self._autocast():
-            parts: dict[str, Tensor] = self.objective(part.source, part.target, part.path)
+            parts: dict[str, Tensor] = self.objective(part)
         parts["loss"].backward()
         return {name: value.detach() for name, value in parts.items()}
 
@@ -193,9 +193,7 @@ class Trainer:
             sums = self.group.add(totals.sums).tolist()
             if log:
                 rate = {"epoch": self.done / self.batches.per_epoch, "rate": learning_rate(self.config, self.done - 1)}
-                log.record(
-                    "train", self.done, totals.values(sums, capsules=self.recipe.model.capsules is not None) | rate
-                )
+                log.record("train", self.done, totals.values(sums) | rate)
         if validating:
             with torch.compiler.set_stance("force_eager"):  # compiling for what is so rare takes longer than it saves
                 losses = self.validate()

@@ -18,12 +18,14 @@ from bethink.model.constraints import Constraints
 from bethink.model.layers import FUSED, fast, readable_mask
 from bethink.model.transformer import Forward, Transformer
 from bethink.text import EOS, PAD
+from bethink.train.data import Batch
 
 if FUSED:
     from bethink.model import fused
 
 Parts = tuple[Tensor, Tensor]
 
+SURE = 1e-4  # no degree is taken for surer than this
 CHUNK = 1 << 28  # elements of a B x T x vocabulary array made at a time
 
 
@@ -32,6 +34,7 @@ class LossConfig:
     smoothing: float = 0.1
     segment: float = 1.0  # weight of L_S
     token: float = 1.0  # weight of L_T
+    degree: float = 0.0  # weight of the degree's likelihood under the word alignment
 
 
 class Objective(nn.Module):
@@ -41,26 +44,31 @@ class Objective(nn.Module):
         super().__init__()
         self.model = model
         self.config = config
-        self.constraints = make_constraints(model.config)
+        self.constraints = make_constraints(model.config) if config.segment or config.token else None
         self.segment_loss = segment_loss
 
-    def forward(self, source: Tensor, target: Tensor, path: Tensor) -> dict[str, Tensor]:
-        """source and target end with EOS and are padded on the right; path has one entry per target token."""
-        forward = self.model(source, shift(target), path)
-        nll, loss = self.likelihood(forward, target)
-        segment = token = torch.zeros((), device=loss.device)
-        if self.constraints is not None:
-            segment = self.segment_loss(self.constraints, forward, source, target, path)
-            token = token_loss(self.constraints, self.model, forward, source, target, path)
-            loss = loss + self.config.segment * segment + self.config.token * token
-        tokens = (target != PAD).sum()
+    def forward(self, batch: Batch) -> dict[str, Tensor]:
+        forward = self.model(batch.source, shift(batch.target), batch.path)
+        nll, loss = self.likelihood(forward, batch.target)
+        extra = self.extra(forward, batch)
+        for name, value in extra.items():
+            loss = loss + getattr(self.config, name) * value
         return {
             "loss": loss,
             "nll": nll,
-            "segment": segment.detach(),
-            "token": token.detach(),
-            "tokens": tokens,
+            **{name: value.detach() for name, value in extra.items()},
+            "tokens": (batch.target != PAD).sum(),
         }
+
+    def extra(self, forward: Forward, batch: Batch) -> dict[str, Tensor]:
+        """The losses beside the likelihood that have a weight, by the names of their weights."""
+        found: dict[str, Tensor] = {}
+        if self.constraints is not None:
+            found["segment"] = self.segment_loss(self.constraints, forward, batch.source, batch.target, batch.path)
+            found["token"] = token_loss(self.constraints, self.model, forward, batch.source, batch.target, batch.path)
+        if self.config.degree:
+            found["degree"] = degree_loss(forward, batch)
+        return found
 
     def likelihood(self, forward: Forward, target: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihood, only to look at, and the same with smoothed labels, to learn from."""
@@ -94,6 +102,18 @@ def segment_loss(constraints: Constraints, forward: Forward, source: Tensor, tar
     untranslated = forward.routing.untranslated + constraints.unread(left) - constraints.future(future)
     squared: Tensor = translated.float().square().sum(dim=-1) + untranslated.float().square().sum(dim=-1)
     return ((squared * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)).sum()
+
+
+def degree_loss(forward: Forward, batch: Batch) -> Tensor:
+    """Cross-entropy of every readable token's degree with whether its partner has been written; tokens without one do not count."""
+    assert forward.routing is not None
+    assert batch.source_links is not None
+    links = batch.source_links[:, None]  # B 1 I
+    written = torch.arange(batch.target.shape[1], device=links.device)[:, None]  # T 1
+    degrees = forward.routing.degrees.float().clamp(SURE, 1 - SURE)
+    likelihood = torch.where(links <= written, degrees, 1 - degrees).log()
+    counts = (links > 0) & readable_mask(batch.path, links.shape[-1]) & (batch.target != PAD)[..., None]
+    return -(likelihood * counts).sum()
 
 
 def token_loss(

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from bethink import toy
 from bethink.errors import DataError
@@ -23,9 +24,10 @@ from bethink.files import new_folder, read_json, write_atomically
 from bethink.folder import sha256
 from bethink.model.config import LONGEST
 from bethink.text import EOS, SentencePieces, Vocabulary, Words
+from bethink.train.align import align
 from bethink.train.checkpoint import as_json
 from bethink.train.corpora import Pair, find, read_pairs, tokenised
-from bethink.train.data import MANIFEST
+from bethink.train.data import MANIFEST, Corpus
 from bethink.train.recipe import Recipe, differences
 
 if TYPE_CHECKING:
@@ -79,6 +81,8 @@ class Preparation:
         for side in ("source", "target"):
             (self.folder / f"train.{side}.txt").unlink()  # the arrays hold it all; dev and test are kept for evaluation
         self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
+        if self.data.align:
+            self._align()
         sides = {"source": self._store("source", source), "target": self._store("target", target)}
         return {**sides, "counts": dict(self.counts)}
 
@@ -146,6 +150,13 @@ class Preparation:
             self.counts[f"{part} {side} tokens"] = len(packer.ids)
             packer.save(self.folder / f"{part}.{side}")
 
+    def _align(self) -> None:
+        task = self.progress.add_task("aligning words", total=None)
+        for side, links in zip(("source", "target"), align(Corpus(self.folder, "train")), strict=True):
+            self.counts[f"train {side} tokens linked"] = int((links > 0).sum())
+            save_array(self.folder / f"train.{side}.links.npy", links.astype(np.uint16))
+        self.progress.update(task, total=1, completed=1)
+
     def _unfit(self, part: str, source: int, target: int) -> str | None:
         """Dev pairs are all kept that a model can take."""
         if max(source, target) > (self.data.longest if part == "train" else LONGEST):
@@ -191,10 +202,14 @@ class Packer:
             ("ids", np.asarray(self.ids, self.type)),
             ("offsets", np.asarray(self.offsets, np.int64)),
         ):
-            with stem.with_name(f"{stem.name}.{name}.npy").open("wb") as handle:
-                np.save(handle, content)
-                handle.flush()
-                os.fsync(handle.fileno())
+            save_array(stem.with_name(f"{stem.name}.{name}.npy"), content)
+
+
+def save_array(path: Path, content: npt.NDArray[Any]) -> None:
+    with path.open("wb") as handle:
+        np.save(handle, content)
+        handle.flush()
+        os.fsync(handle.fileno())
 
 
 class _Remembering(dict[str, tuple[int, ...]]):

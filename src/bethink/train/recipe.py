@@ -48,13 +48,14 @@ SYSTEMS = {
     "ped-multi-path": System(
         "multi-path", PostEvaluation(), capsules=True
     ),  # the other: its capsules without its paths
+    "aligned": System("disturbed", PostEvaluation(), capsules=True),  # the degree learns from word alignments
 }
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 LEAST = {
     "data": {"toy": 0, "longest": 1, "ratio": 0},
     "text": {"size": 1, "least": 1, "sample": 1},
-    "losses": {"smoothing": 0, "segment": 0, "token": 0},
+    "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
     "train": {
         **dict.fromkeys(("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"), 1),
         **dict.fromkeys(("rate", "warmup", "weight_decay", "clip", "seed"), 0),
@@ -74,6 +75,7 @@ class DataConfig:
     longest: int = 250  # tokens; training pairs with a longer side are dropped
     ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
     unique: bool = False  # drop training pairs seen before
+    align: bool = False  # link the tokens of training pairs that translate each other, for system=aligned
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,77 @@
+"""Word alignments of a prepared corpus: which token of the other side each token translates.
+
+The links come from a statistical aligner run in both directions over the very tokens the model sees. Only what both directions agree on is
+kept: a wrong link would teach the model to wait for nothing, a missing one teaches nothing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from bethink.errors import MissingExtra
+from bethink.train.data import Corpus, Side
+
+Numbers = npt.NDArray[Any]
+Links = npt.NDArray[
+    np.int64
+]  # per token, all sentences in a row: 1 + the place of its partner in its sentence, 0 for none
+NEAR = 1  # both directions agree if they meet within so many tokens: words are often several tokens long
+LINES = 50_000  # read at a time
+
+
+def align(corpus: Corpus) -> tuple[Links, Links]:
+    """The links of the source tokens and of the target tokens."""
+    try:
+        import eflomal
+    except ModuleNotFoundError as error:
+        raise MissingExtra("aligning words", "align") from error
+    source, target = corpus.source, corpus.target
+    with tempfile.TemporaryDirectory() as scratch:
+        forward, backward = Path(scratch) / "forward", Path(scratch) / "backward"
+        eflomal.Aligner().align(
+            _lines(source), _lines(target), links_filename_fwd=str(forward), links_filename_rev=str(backward)
+        )
+        to_source = read_links(forward, target.offsets, column=1)  # forward: at most one partner per target token
+        to_target = read_links(backward, source.offsets, column=0)
+    return (
+        agreed(to_target, to_source, source.offsets, target.offsets),
+        agreed(to_source, to_target, target.offsets, source.offsets),
+    )
+
+
+def _lines(side: Side) -> Iterator[str]:
+    """Each sentence as its token numbers, without end-of-sentence."""
+    for start, end in itertools.pairwise(side.offsets.tolist()):
+        yield " ".join(map(str, side.ids[start : end - 1].tolist())) + "\n"
+
+
+def read_links(path: Path, offsets: Links, column: int) -> Links:
+    """Lines of `source-target` pairs, counted from 0, as one number per token of the side in that column."""
+    links = np.zeros(offsets[-1], np.int64)
+    with path.open("rb") as lines:
+        for first in range(0, len(offsets) - 1, LINES):
+            chunk = list(itertools.islice(lines, LINES))
+            counts = [line.count(b"-") for line in chunk]
+            numbers = np.array(b" ".join(chunk).replace(b"-", b" ").split(), np.int64).reshape(-1, 2)
+            starts = np.repeat(offsets[first : first + len(chunk)], counts)
+            links[starts + numbers[:, column]] = numbers[:, 1 - column] + 1
+    return links
+
+
+def agreed(mine: Numbers, theirs: Numbers, offsets: Links, other: Links) -> Links:
+    """The links of one side that the other side returns; end-of-sentence, the last token of each sentence, is linked to its like."""
+    lengths = np.diff(offsets)
+    sentence = np.repeat(np.arange(len(lengths)), lengths)
+    place = np.arange(len(mine)) - offsets[sentence]
+    partner = np.minimum(other[sentence] + np.maximum(mine.astype(np.int64), 1) - 1, other[sentence + 1] - 1)
+    back = theirs[partner].astype(np.int64)
+    links = np.where((mine > 0) & (back > 0) & (np.abs(back - 1 - place) <= NEAR), mine, 0).astype(np.int64)
+    links[offsets[1:] - 1] = np.diff(other)
+    return links
