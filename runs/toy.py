@@ -18,7 +18,7 @@ import numpy as np
 from bethink import toy
 from bethink.backend.bank import Bank
 from bethink.evaluate import Result, Scores, evaluate
-from bethink.evaluate.analysis import degree_knowledge
+from bethink.evaluate.analyses.degree import degree_knowledge
 from bethink.evaluate.plots import curves
 from bethink.files import write_atomically
 from bethink.policy import Policy, PostEvaluation, parse

@@ -13,7 +13,7 @@ import pytest
 
 from bethink import toy
 from bethink.evaluate import Result, evaluate
-from bethink.evaluate.analysis import degree_knowledge
+from bethink.evaluate.analyses.degree import degree_knowledge
 from bethink.policy import parse
 from bethink.translator import Translator
 

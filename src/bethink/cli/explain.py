@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, add_model, add_policy, console, describe, open_translator, verb
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bethink.policy import Policy
-    from bethink.trace import Translation
+    from bethink.text import Vocabulary
+    from bethink.trace import Step, Translation
     from bethink.translator import Translator
+
+LEAST = 0.05  # of a rise that is told
 
 
 def add(verbs: Verbs) -> None:
@@ -23,8 +27,9 @@ def add(verbs: Verbs) -> None:
         verbs,
         "explain",
         "show why each word was written when it was",
-        "Translates one text and says for every word written what had been heard by then, which source words it was seen to "
-        "translate and by how much their translation degree rose, how sure the model was, and how often it had put the word off. "
+        "Translates one text and says for every word written what had been heard by then, why it was written, which source words "
+        "became translated by it (how much their translation degree rose), how sure the model was, and how often it had put the "
+        "word off. "
         "With --out it also draws the read/write path over the translation degree of every source token.",
         (
             "'te riki nakoru , ne ruru wa haturu .'",
@@ -84,12 +89,14 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
 
     caption = Text(f"{describe(translator)}, {policy}", "table.caption")
     made = Table(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
-    for heading in ("heard", "newly heard", "wrote", "because"):
+    degrees = any(step.degrees for step in translation.writes)
+    for heading in ("heard", "newly heard", "wrote", "because", *(["now translated"] if degrees else [])):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
     made.add_column("sure", justify="right")
     made.add_column("put off", justify="right")
     before = 0
-    for written in tell(translator.target, translation.steps):
+    rises = [translated(translation, steps) for steps in by_word(translator.target, translation.writes)]
+    for written, risen in zip(tell(translator.target, translation.steps), rises, strict=True):
         heard = " ".join(translation.source[before : written.heard])
         before = written.heard
         sure = "" if written.confidence is None else f"{written.confidence:.0%}"
@@ -98,7 +105,33 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
             Text(heard),
             Text(written.text, "bold"),
             Text(written.because(policy)),
+            *([Text(" · ".join(f"{word} {rise:+.2f}" for word, rise in risen))] if degrees else []),
             sure,
             f"{written.deferred}×" if written.deferred else "",
         )
     return made
+
+
+def by_word(target: Vocabulary, writes: Sequence[Step]) -> list[list[tuple[Step, Step]]]:
+    """The WRITE steps of each target word, each with the one that follows it."""
+    words: list[list[tuple[Step, Step]]] = []
+    for step, following in pairwise(writes):
+        if not words or target.starts_word(step.token):
+            words.append([])
+        words[-1].append((step, following))
+    return words
+
+
+def translated(translation: Translation, steps: Sequence[tuple[Step, Step]]) -> list[tuple[str, float]]:
+    """The source words whose degree rose most by writing a word, in the order of the sentence.
+
+    Where a token was not weighed itself, its rise is what the next one found.
+    """
+    word_of = [word for word, count in enumerate(translation.pieces) for _ in range(count)]
+    found: dict[int, float] = {}
+    for step, following in steps:
+        after = [d + gain for d, gain in zip(step.degrees, step.gain, strict=True)] if step.gain else following.degrees
+        for word, before, now in zip(word_of, step.degrees, after, strict=False):
+            found[word] = max(found.get(word, 0.0), now - before)
+    bar = max(LEAST, max(found.values(), default=0.0) / 2)
+    return [(translation.source[word], rise) for word, rise in sorted(found.items()) if rise >= bar]

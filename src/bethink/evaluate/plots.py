@@ -1,58 +1,26 @@
 """Two pictures: quality against latency, and one sentence with its read/write path and translation degree.
 
-The file name's ending says the format. Colours are Okabe and Ito's, told apart by colour-blind readers, and every line has a
-marker of its own for print. Text is drawn as outlines, so that a picture looks the same where a font is missing.
+The file name's ending says the format; `drawing` has what all pictures share.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from bethink.errors import DataError, MissingExtra, UsageError
-from bethink.evaluate.instances import write
+from bethink.errors import DataError
+from bethink.evaluate.drawing import BLACK, COLOURS, GREY, MARKERS, PALE, VERMILLION, figure_in, tidy_axes
 from bethink.evaluate.latency import UNITS
 from bethink.evaluate.run import Result
 from bethink.trace import Translation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-COLOURS = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-    "#000000",
-)
-MARKERS = "os^DvPXph<"  # as many more than colours that the pairs do not come again soon
-FORMATS = ("svg", "png", "pdf")
-GREY, PALE = "#8a8a8a", "#f1f1f1"
-
-_STYLE: dict[Any, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 9,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "hatch.linewidth": 0.4,
-    "text.parse_math": False,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "bethink",
-    "pdf.fonttype": 42,
-}
 
 
 def curves(
@@ -71,7 +39,7 @@ def curves(
     if not results:
         raise DataError("there are no results to draw; give at least one results.json of 'bethink evaluate'")
     chosen = quality_profile or ("paper" if profile == "paper" else "standard")
-    with _figure(out, (5.6, 3.7)) as figure:
+    with figure_in(out, (5.6, 3.7)) as figure:
         axes = figure.add_subplot()
         _levels(axes, [r for r in results if r.policy == "offline"], quality, chosen)
         lines = _lines([r for r in results if r.policy != "offline"])
@@ -84,10 +52,7 @@ def curves(
             )
         axes.set_xlabel(f"{latency} ({UNITS[profile]}, {profile} profile)")
         axes.set_ylabel(f"{quality} ({chosen} profile)")
-        axes.grid(color="#dddddd", linewidth=0.6)
-        axes.set_axisbelow(True)
-        axes.margins(x=0.06, y=0.1)
-        axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc="best")
+        tidy_axes(axes)
 
 
 def degree(
@@ -112,7 +77,7 @@ def degree(
     # Cells shrink as sentences grow, but never below what a 6-point label needs.
     cell = float(np.clip(7.0 / max(rows, columns), 0.155, 0.34))
     width, height = cell * columns, cell * rows
-    with _figure(out, (width, height)) as figure:
+    with figure_in(out, (width, height)) as figure:
         # The grid fills the figure, so that cells are square; labels stand outside and widen the picture when it is saved.
         axes = figure.add_axes((0, 0, 1, 1))
         _cells(axes, translation, grid)
@@ -133,36 +98,11 @@ def degree(
         )
 
 
-@contextmanager
-def _figure(out: str | os.PathLike[str], size: tuple[float, float]) -> Iterator[Figure]:
-    """An empty figure that is saved under `out` when the block ends well."""
-    ending = Path(out).suffix.lower().removeprefix(".")
-    if ending not in FORMATS:
-        raise UsageError(f"cannot draw '{out}': its name must end in {' or '.join('.' + name for name in FORMATS)}")
-    try:
-        import matplotlib
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("drawing", "train") from None
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=size)
-        yield figure
-        image = io.BytesIO()
-        # A date would make two drawings of the same thing differ.
-        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[ending]
-        figure.savefig(image, format=ending, dpi=200, metadata=metadata, bbox_inches="tight", pad_inches=0.04)
-    write(Path(out), image.getvalue())
-
-
 def _lines(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Results by the line they belong to: the same model and policy, k aside, which is what moves along a line."""
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
-        name, _, text = result.policy.partition(":")
-        settings = text.split(",")
-        others = [setting for setting in settings if not setting.startswith("k=")]
-        variant = ", ".join(others) if others != settings else ""
-        groups.setdefault((result.model, name, variant), []).append(result)
+        groups.setdefault((result.model, *_variant(result.policy)), []).append(result)
     models = {model for model, _, _ in groups}
     labels: dict[str, list[Result]] = {}
     for (model, name, rest), members in groups.items():
@@ -170,6 +110,19 @@ def _lines(results: Sequence[Result]) -> dict[str, list[Result]]:
         label = f"{name} ({rest})" if len(variants) > 1 and rest else name
         labels[f"{model}: {label}" if len(models) > 1 else label] = members
     return labels
+
+
+def line_of(policy: str) -> str:
+    """What a policy's points are called on a line: its name and its settings, without k, which moves along it."""
+    name, variant = _variant(policy)
+    return f"{name} ({variant})" if variant not in ("", "rate=1.0") else name
+
+
+def _variant(policy: str) -> tuple[str, str]:
+    name, _, text = policy.partition(":")
+    settings = text.split(",")
+    others = [setting for setting in settings if not setting.startswith("k=")]
+    return name, ", ".join(others) if others != settings else ""
 
 
 def _levels(axes: Axes, offline: Sequence[Result], quality: str, profile: str) -> None:

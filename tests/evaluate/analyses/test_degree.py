@@ -1,17 +1,18 @@
-"""The measure of what d knows: right on data made so that the answer is known."""
+"""The microscope: right on data made so that the answer is known."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bethink.backend import Row
 from bethink.errors import ModelError
-from bethink.evaluate.analysis import auc, degree_knowledge
+from bethink.evaluate.analyses.degree import degree_knowledge, look
+from bethink.evaluate.analyses.degree_sheets import sheets
+from bethink.evaluate.analyses.gold import golden
 from bethink.policy import parse
 from bethink.text import Words
 from bethink.toy import ToyPair
@@ -65,10 +66,71 @@ def test_a_model_without_capsules_says_so() -> None:
         degree_knowledge(translator(backend), PAIRS)
 
 
-values = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=20)
+class Sure(Oracle):
+    """Knows the translation of what it has read and is sure of it then; otherwise it guesses and is not."""
+
+    def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
+        row = super().row(source, history)
+        heard = {token + 5 for token in source}
+        due = next((token for token in (8, 9, 10) if token not in {token for token, _ in history}), 1)
+        return Row(due, 0.9 if due in heard or due == 1 else 0.2, row.degrees)
 
 
-@given(values, values)
-def test_auc_is_the_share_of_ordered_pairs(higher: list[float], lower: list[float]) -> None:
-    expected = np.mean([(a > b) + (a == b) / 2 for a in higher for b in lower])
-    assert auc(np.array(higher), np.array(lower)) == pytest.approx(float(expected))
+def test_rises_at_the_source_tell_what_was_read() -> None:
+    """In the second pair the first word translates the last, which wait-1 and wait-2 have not read."""
+    oracle = translator(Sure())
+    found = look(oracle, [golden(oracle, pair) for pair in PAIRS * 4], [], [1, 2, None])
+    first, _, whole = found.paths
+    assert (first.name, first.tokens, first.read) == ("wait-1", 24, pytest.approx(5 / 6))
+    assert first.auc["max Δd"] == 1.0  # the gain stands at the source token, if it has been read
+    assert whole.auc["confidence"] is None  # everything has been read, so there is nothing to tell apart
+    assert (whole.hits, whole.chance) == (1.0, pytest.approx(1 / 4))
+    assert whole.knowledge is not None
+    assert whole.knowledge.auc == 1.0
+    written = [mean for mean in found.progress if np.isfinite(mean)]
+    assert written == [0, pytest.approx(1 / 3), pytest.approx(2 / 3)]  # three words, each translates one
+
+
+def test_the_best_bar_lies_between_rises_that_mean_something_and_those_that_do_not() -> None:
+    oracle = translator(Sure())
+    [path] = look(oracle, [golden(oracle, pair) for pair in PAIRS * 4], [], [1]).paths
+    assert path.rho_accuracy == 1.0
+    assert path.rho is not None
+    assert 0 < path.rho <= 1
+
+
+def test_a_policy_is_judged_by_the_alignment_and_watched_live() -> None:
+    oracle = translator(Sure())
+    pairs = [golden(oracle, pair) for pair in PAIRS * 2]
+    eager, patient = look(oracle, pairs, [parse("pe:k=1,rho=0,r=2"), parse("pe:k=1,rho=0.5,r=9")], [1]).behaviour
+    assert (eager.accepted, eager.live_accepted) == (1.0, 1.0)
+    assert eager.right == 0.5  # it says yes to everything
+    assert patient.right == 1.0
+    assert patient.verdict_auc == 1.0
+    assert patient.accepted is not None
+    assert patient.accepted < 1.0
+
+
+class Plain(FakeBackend):
+    capsules = False
+
+    def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
+        return replace(super().row(source, history), degrees=np.zeros(0, dtype=np.float32))
+
+
+def test_without_capsules_confidence_remains() -> None:
+    model = translator(Plain(vocabulary=11))
+    found = look(model, [golden(model, pair) for pair in PAIRS], [parse("adaptive")], [1])
+    assert list(found.paths[0].auc) == ["confidence", "confidence in the given word"]
+    assert found.paths[0].knowledge is None
+    assert found.behaviour[0].verdict_auc is not None
+
+
+def test_every_number_of_a_table_is_a_number_of_the_record() -> None:
+    oracle = translator(Sure())
+    found = look(oracle, [golden(oracle, pair) for pair in PAIRS * 4], [parse("pe:k=1,rho=0.5,r=9")], [1, None])
+    tables = sheets(found)
+    assert [table.title.split(":")[0] for table in tables][:1] == ["AUC of"]
+    assert tables[0].rows[0][0] == "wait-1"
+    assert f"{found.paths[0].auc['max Δd']:.3f}" in tables[0].rows[0]
+    assert all(len(row) == len(table.columns) for table in tables for row in table.rows)

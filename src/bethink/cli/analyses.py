@@ -1,0 +1,285 @@
+"""The paper's analyses under `bethink analyze`: what each is told, and how it is run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from bethink.cli.common import (
+    EXAMPLES,
+    Help,
+    add_model,
+    add_policy,
+    choose_model,
+    count,
+    open_translator,
+)
+from bethink.errors import MissingExtra, UsageError
+from bethink.policy import Policy, WaitK, parse
+
+if TYPE_CHECKING:
+    from bethink.evaluate.analyses.gold import Gold, Pair
+    from bethink.evaluate.analyses.sheet import Sheet
+    from bethink.translator import Translator
+
+TOY_SEED = 102  # of the sentences that stand in for files where the model speaks the toy language
+LAGS = (1, 3, 5, 7, 9)
+BARS = ((0.2, 0), (0.4, 0), (0.6, 0), (0.8, 0), (1, 0), (1, 0.4), (1, 0.8))  # of adaptive-wait-k, from the paper's grid
+
+Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class Finding(Protocol):
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+Found: TypeAlias = "tuple[Finding, list[Sheet], Callable[[Any, Path], None]]"
+
+
+def kind(
+    kinds: Kinds, name: str, summary: str, about: str, examples: Sequence[str], analyse: Callable[..., Found]
+) -> argparse.ArgumentParser:
+    made = kinds.add_parser(
+        name,
+        help=summary,
+        description=about,
+        epilog=EXAMPLES.format("\n".join(f"  bethink analyze {name} {example}".rstrip() for example in examples)),
+        formatter_class=Help,
+    )
+    made.set_defaults(analyse=analyse)
+    made.add_argument("--out", metavar="DIR", help=f"write {name}.json, {name}.md, {name}.svg and {name}.png there")
+    return made
+
+
+def add_pairs(made: argparse.ArgumentParser, *, aligned: bool = True, limit: int = 500) -> None:
+    made.add_argument(
+        "--source",
+        metavar="FILE",
+        help="source sentences, one per line (default: the toy language's own, if the model speaks it)",
+    )
+    made.add_argument("--target", "--reference", dest="target", metavar="FILE", help="their translations, line by line")
+    made.add_argument("--limit", type=count, default=limit, metavar="N", help=f"look at N pairs (default: {limit})")
+    if aligned:
+        made.add_argument(
+            "--alignment", metavar="FILE", help="which words translate each other: 3-4 for sure, 3p4 possibly, from 1"
+        )
+        made.add_argument("--sure", action="store_true", help="leave the possible links out")
+        made.add_argument(
+            "--as-is",
+            action="store_true",
+            help="leave tokenised text as it is (default: punctuation moves to its word if the model has subwords)",
+        )
+
+
+def pairs(args: argparse.Namespace, translator: Translator) -> list[Pair]:
+    from bethink.evaluate.analyses.gold import read_pairs
+
+    if args.source is None and translator.about.get("toy"):
+        return toy_pairs(args.limit)
+    for flag in ("source", "target"):
+        if getattr(args, flag) is None:
+            raise UsageError(f"--{flag} is missing; this analysis needs --source FILE --target FILE")
+    alignment = getattr(args, "alignment", None)
+    return read_pairs(args.source, args.target, alignment, sure=getattr(args, "sure", False), limit=args.limit)
+
+
+def toy_pairs(count: int) -> list[Pair]:
+    from bethink import toy
+    from bethink.evaluate.analyses.gold import Pair
+
+    return [Pair(one.source, one.target, one.alignment) for one in toy.sentences(count, TOY_SEED)]
+
+
+def _gold(args: argparse.Namespace, translator: Translator) -> list[Gold]:
+    from bethink.evaluate.analyses.gold import golden
+
+    return [golden(translator, pair, tidy=False if args.as_is else None) for pair in pairs(args, translator)]
+
+
+def _family(translator: Translator) -> list[Policy]:
+    """Policies to compare: wait-k, adaptive-wait-k and, at several k, what the model recommends."""
+    own = translator.policy
+    fixed: list[Policy] = [WaitK(k) for k in LAGS]
+    adaptive = [parse(f"adaptive:{high},{low},10") for high, low in BARS]
+    varied = [dataclasses.replace(own, k=k) for k in LAGS] if hasattr(own, "k") and not isinstance(own, WaitK) else []  # type: ignore[type-var]
+    return [*fixed, *adaptive, *varied]
+
+
+def _add_degree(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "degree",
+        "what the translation degree knows, and how a verdict on it would do",
+        "Gives the model the target of aligned pairs and weighs it token by token along wait-k paths. How well do the rise of the "
+        "degree, the model's confidence, and both together tell whether the source of a token has been read (AUC)? How does d agree "
+        "with what has been translated, how does it grow, how large are its rises? And what does a policy make of it?",
+        (
+            "--model toy",
+            "--source rwth.de --target rwth.en --alignment rwth.talp --policy pe:k=3,rho=0.2,r=4 --out analyses",
+        ),
+        _degree,
+    )
+    add_pairs(made, limit=200)
+    add_policy(made, several=True)
+    made.add_argument(
+        "--k",
+        type=count,
+        nargs="+",
+        default=[1, 3, 5],
+        metavar="K",
+        help="wait-k paths to weigh along (default: 1 3 5)",
+    )
+    add_model(made)
+
+
+def _degree(args: argparse.Namespace) -> Found:
+    from bethink.evaluate.analyses import degree, degree_sheets, pictures
+
+    translator = open_translator(args)
+    found = degree.look(translator, _gold(args, translator), args.policy or [translator.policy], [*args.k, None])
+    return found, degree_sheets.sheets(found), pictures.degree
+
+
+def _add_alignment(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "alignment",
+        "sufficiency and necessity of what policies read, against gold alignments",
+        "Runs policies along given targets: each decides by what the model says, while the words are the gold ones. Sufficiency is "
+        "the share of aligned words whose source had been read when they were begun; necessity how much of what was read was needed "
+        "for them.",
+        ("--model toy", "--source rwth.de --target rwth.en --alignment rwth.talp --policy wait-k:3 pe:k=3,rho=0.2,r=4"),
+        _alignment,
+    )
+    add_pairs(made)
+    add_policy(made, several=True)
+    add_model(made)
+
+
+def _alignment(args: argparse.Namespace) -> Found:
+    from bethink.evaluate.analyses import alignment, pictures
+
+    translator = open_translator(args)
+    found = alignment.paths(translator, _gold(args, translator), args.policy or _family(translator))
+    return found, alignment.sheets(found), pictures.alignment
+
+
+def _add_overlap(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "overlap",
+        "how many of the words written and read the capsules remember",
+        "Asks the constraint heads, which only training leaves, for their likeliest words along wait-k paths with the target given, "
+        "and counts how many of the words written (R^T, 7 guesses) and read (R^S, 15 guesses) are among them. --model must be the "
+        "folder of a PED run, or its model folder.",
+        ("--model runs/tiny-ped", "--model runs/de-en-ped --source test.de --target test.en --k 1 5 9"),
+        _overlap,
+    )
+    add_pairs(made, limit=200)
+    made.add_argument(
+        "--k", type=count, nargs="+", default=list(LAGS), metavar="K", help="wait-k paths (default: 1 3 5 7 9)"
+    )
+    add_model(made)
+
+
+def _overlap(args: argparse.Namespace) -> Found:
+    from bethink import folder
+    from bethink.evaluate.analyses import overlap, pictures
+
+    try:
+        from bethink.model.bags import Bags
+    except ModuleNotFoundError:
+        raise MissingExtra("asking the constraint heads", "train") from None
+    args.model = choose_model(args.model)
+    bags = Bags.load(folder.Folder.open(folder.find(args.model)))
+    translator = open_translator(args)
+    found = overlap.overlap(translator.name, bags, _gold(args, translator), args.k)
+    return found, overlap.sheets(found), pictures.overlap
+
+
+def _add_ablation(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "ablation",
+        "what each part is worth: systems side by side, with bootstrap confidence",
+        "Reads the results of several evaluations of the same test set and compares every system with the first: AL, BLEU, their "
+        "differences, the 95 % interval and the probability that the difference is chance.",
+        ("ped=results/ped no-pe=results/no-pe no-disturbed=results/plain", "results/a results/b --policy wait-k:5"),
+        _ablation,
+    )
+    made.add_argument(
+        "systems", nargs="+", metavar="[NAME=]RESULTS", help="a results.json or its folder; the first is the baseline"
+    )
+    made.add_argument(
+        "--policy", type=parse, nargs="+", action="extend", default=[], metavar="SPEC", help="only these policies"
+    )
+    made.add_argument(
+        "--profile", choices=("paper", "standard"), default="paper", help="how BLEU is counted (default: paper)"
+    )
+    made.add_argument(
+        "--samples", type=count, default=1000, metavar="N", help="resamples of the bootstrap (default: 1000)"
+    )
+
+
+def _ablation(args: argparse.Namespace) -> Found:
+    from bethink.evaluate.analyses import ablation, pictures
+
+    systems: dict[str, str] = {}
+    for text in args.systems:
+        name, equals, path = text.partition("=")
+        systems[name if equals else Path(text).name] = path if equals else text
+    if len(systems) < len(args.systems):
+        raise UsageError(
+            "two systems have the same name; give each its own, as in: ped=results/ped plain=results/plain"
+        )
+    found = ablation.compare(
+        ablation.load(systems, [str(policy) for policy in args.policy]), args.profile, args.samples
+    )
+    return found, ablation.sheets(found), pictures.ablation
+
+
+def _add_speed(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "speed",
+        "what policies cost, as ratios to the first of them",
+        "Translates the same sentences with every policy in turn, several times over, and reports time per written token as a ratio "
+        "to the first policy, beside the model calls and decoder rows that it took.",
+        ("--policy wait-k:3 pe:k=3", "--source test.de --streams 64"),
+        _speed,
+    )
+    made.add_argument("--source", metavar="FILE", help="sentences, one per line (default: ten built-in ones)")
+    add_policy(made, several=True)
+    made.add_argument("--streams", type=count, default=1, metavar="N", help="sentences at the same time (default: 1)")
+    made.add_argument("--turns", type=count, default=15, metavar="N", help="times each policy runs (default: 15)")
+    add_model(made)
+
+
+def _speed(args: argparse.Namespace) -> Found:
+    from bethink.cli import bench
+    from bethink.evaluate.analyses import pictures, speed
+
+    translator = open_translator(args)
+    sentences = bench.sentences(args.source, translator)
+    policies = args.policy or contrasts(translator)
+    found = speed.speed(
+        translator.name,
+        len(sentences),
+        args.streams,
+        policies,
+        lambda policy: speed.once(translator, sentences, policy, args.streams),
+        args.turns,
+    )
+    return found, speed.sheets(found), pictures.speed
+
+
+def contrasts(translator: Translator) -> list[Policy]:
+    """wait-k at the model's own k, adaptive-wait-k, and what the model recommends."""
+    policies: list[Policy] = [WaitK(k=getattr(translator.policy, "k", 3)), parse("adaptive"), translator.policy]
+    return list(dict.fromkeys(policies))
+
+
+ADD = (_add_degree, _add_alignment, _add_overlap, _add_ablation, _add_speed)

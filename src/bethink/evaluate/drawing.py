@@ -1,0 +1,84 @@
+"""What all pictures share: one style, colours that colour-blind readers tell apart, and files that are whole or not there.
+
+The file name's ending says the format. Colours are Okabe and Ito's, and every line has a marker of its own for print. Text is
+drawn as outlines, so that a picture looks the same where a font is missing.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from bethink.errors import MissingExtra, UsageError
+from bethink.evaluate.instances import write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#000000",
+)
+MARKERS = "os^DvPXph<"  # as many more than colours that the pairs do not come again soon
+Place: TypeAlias = Literal["best", "lower right", "upper right"]  # of a legend
+FORMATS = ("svg", "png", "pdf")
+GREY, PALE = "#8a8a8a", "#f1f1f1"
+
+_STYLE: dict[Any, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "hatch.linewidth": 0.4,
+    "text.parse_math": False,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "bethink",
+    "pdf.fonttype": 42,
+}
+
+
+@contextmanager
+def figure_in(out: str | os.PathLike[str], size: tuple[float, float]) -> Iterator[Figure]:
+    """An empty figure that is saved under `out` when the block ends well."""
+    ending = Path(out).suffix.lower().removeprefix(".")
+    if ending not in FORMATS:
+        raise UsageError(f"cannot draw '{out}': its name must end in {' or '.join('.' + name for name in FORMATS)}")
+    try:
+        import matplotlib
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtra("drawing", "train") from None
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=size)
+        yield figure
+        image = io.BytesIO()
+        # A date would make two drawings of the same thing differ.
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[ending]
+        figure.savefig(image, format=ending, dpi=200, metadata=metadata, bbox_inches="tight", pad_inches=0.04)
+    write(Path(out), image.getvalue())
+
+
+def tidy_axes(axes: Axes, legend: Place | None = "best") -> None:
+    """A quiet grid behind the lines, some air around them, and a legend that hides nothing."""
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.06, y=0.1)
+    if legend:
+        axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc=legend)
+
+
+def below(axes: Axes, columns: int) -> None:
+    """A legend under the picture, for long names."""
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)

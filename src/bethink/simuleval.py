@@ -1,0 +1,80 @@
+"""An agent for SimulEval 1.1.4: the same model, policy and engine, asked by the field's own evaluator.
+
+    simuleval --agent-class bethink.simuleval.Agent --model toy --policy pe:k=1,rho=0.2,r=8 \\
+              --source source.txt --target reference.txt --output results
+
+SimulEval asks once per source word and splits what it gets at white space, so all that a word makes possible is handed over in one
+action, in whole words. A line is one sentence, as in `bethink evaluate`, whose scores are the same.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from bethink.cli.common import choose_model
+from bethink.engine import Engine
+from bethink.errors import BethinkError
+from bethink.policy import parse
+from bethink.text import Boundary, Segmenter
+from bethink.trace import shown
+from bethink.translator import Sentence, Translator
+
+try:
+    from simuleval.agents import TextToTextAgent
+    from simuleval.agents.actions import ReadAction, WriteAction
+except ImportError:
+    raise BethinkError(
+        "the SimulEval agent needs SimulEval; install it in an environment of its own with: pip install simuleval==1.1.4 bethink"
+    ) from None
+
+if TYPE_CHECKING:
+    from bethink.text import Word
+
+
+class Agent(TextToTextAgent):  # type: ignore[misc]
+    """Streams each sentence through the engine, word by word."""
+
+    def __init__(self, args: Namespace) -> None:
+        self._translator = Translator(choose_model(args.model), threads=args.threads)
+        self._policy = self._translator.policy if args.policy is None else parse(args.policy)
+        self._engine = Engine(self._translator.backend)
+        self._sentence: Sentence | None = None
+        super().__init__(args)
+
+    @staticmethod
+    def add_args(parser: ArgumentParser) -> None:
+        parser.add_argument("--model", help="a model folder or the name of one (default: de-en, else toy)")
+        parser.add_argument("--policy", help="when to speak, as in pe:k=3,rho=0.24,r=2 (default: the model's own)")
+        parser.add_argument("--threads", type=int, default=0, help="processor threads (default: all cores)")
+
+    def reset(self) -> None:
+        super().reset()
+        if self._sentence is not None:
+            self._engine.abandon(self._sentence.stream)
+        self._sentence = None
+        self._segmenter = Segmenter(self._translator.source)
+        self._heard = 0  # of SimulEval's words
+
+    def policy(self) -> Any:
+        finished = self.states.source_finished
+        words = self._new_words(finished)
+        if self._sentence is None and words:
+            self._sentence = Sentence(self._translator, self._engine, self._policy)
+        if self._sentence is None:
+            return WriteAction("", finished=True) if finished else ReadAction()
+        for word in words:
+            self._sentence.hear(word)
+        if finished and not self._sentence.stream.closed:
+            self._sentence.close()
+        self._engine.run()
+        text = shown(self._sentence.take()).strip()
+        return WriteAction(text, finished=finished) if text or finished else ReadAction()
+
+    def _new_words(self, finished: bool) -> list[Word]:
+        """What came in since the last call, as the model reads it; a line is one sentence, so its boundaries say nothing."""
+        fresh = self.states.source[self._heard :]
+        self._heard += len(fresh)
+        events = self._segmenter.feed("".join(f"{word} " for word in fresh))
+        events += self._segmenter.finish() if finished else []
+        return [event for event in events if not isinstance(event, Boundary)]

@@ -1,0 +1,74 @@
+"""Every analysis has a table and a picture that can be drawn twice alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bethink.evaluate.analyses import pictures
+from bethink.evaluate.analyses.ablation import Ablation, Row
+from bethink.evaluate.analyses.alignment import Paths, Point
+from bethink.evaluate.analyses.degree import look
+from bethink.evaluate.analyses.gold import golden
+from bethink.evaluate.analyses.lag import Felt, Lags
+from bethink.evaluate.analyses.overlap import Overlap, Rates
+from bethink.evaluate.analyses.robustness import Outcome, Robustness
+from bethink.evaluate.analyses.sheet import number, percent, sheet
+from bethink.evaluate.analyses.speed import Pace, Speed
+from tests.evaluate.analyses.test_degree import PAIRS, Plain, Sure, translator
+
+
+def microscope(*, capsules: bool) -> Any:
+    model = translator(Sure() if capsules else Plain(vocabulary=11))
+    return look(model, [golden(model, pair) for pair in PAIRS * 10])
+
+
+POINTS = tuple(Point(f"{name}:k={k},rate=1.0", k, k, 0.9, 0.5 / k, 7) for name in ("wait-k", "pe") for k in (1, 3))
+FINDINGS: dict[str, tuple[Callable[[Any, Path], None], Any]] = {
+    "degree": (pictures.degree, lambda: microscope(capsules=True)),
+    "plain": (pictures.degree, lambda: microscope(capsules=False)),
+    "alignment": (pictures.alignment, lambda: Paths("m", 2, POINTS)),
+    "overlap": (
+        pictures.overlap,
+        lambda: Overlap("m", 2, (Rates(1, 0.5, 0.6, 0.7, 0.8), Rates(3, 0.5, 0.6, 0.7, 0.8))),
+    ),
+    "lag": (pictures.lag, lambda: Lags("m", 150, 2, (Felt("offline", 9, (1,), (2,), 0.1, tuple(range(101))),))),
+    "robustness": (
+        pictures.robustness,
+        lambda: Robustness("m", "", tuple(Outcome(p, n, 2, 30, 3, 0, 0) for p in "ab" for n in ("clean", "typos"))),
+    ),
+    "speed": (
+        pictures.speed,
+        lambda: Speed("m", 2, 1, 3, (Pace("a", 1, 1, 1, 1, 1, 1), Pace("b", 2, 2, 1.5, 3, 2, 2))),
+    ),
+    "ablation": (
+        pictures.ablation,
+        lambda: Ablation(
+            "paper", "", 2, (Row("a", "wait-k:k=1", 1, 1, 30, 0.5), Row("a", "wait-k:k=3", 3, 3, 31, None))
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_pictures_are_drawn_and_drawn_alike(name: str, tmp_path: Path) -> None:
+    draw, make = FINDINGS[name]
+    found = make()
+    for file in ("a.svg", "b.svg", "a.png"):
+        draw(found, tmp_path / file)
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+def test_a_sheet_is_the_same_in_markdown_and_in_the_terminal() -> None:
+    made = sheet("T", ("policy", "x|y"), [("a", "1.00"), ("b", "")], "how to read it")
+    assert made.markdown() == "**T**\n\n| policy | x\\|y |\n|---|---:|\n| a | 1.00 |\n| b |  |\n\nhow to read it\n"
+    assert made.table().row_count == 2
+
+
+def test_cells() -> None:
+    assert (number(None), number(float("nan")), number(1.234, 1), number(2, sign=True)) == ("", "", "1.2", "+2.00")
+    assert (percent(0.125), percent(None)) == ("12.5 %", "")
