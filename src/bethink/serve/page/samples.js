@@ -1,0 +1,47 @@
+/** The talks that come with the page, each offered only to a model of its language. */
+
+/** @typedef {{name: string, about?: {source?: string, target?: string, toy?: boolean, description?: string}, policy: string,
+ *   policies: string[], explains?: boolean}} Model */
+
+/** @type {{file: string, title: string, language: string}[]} */
+const SAMPLES = [
+  { file: "toy-talk.txt", title: "A talk in the toy language", language: "toy" },
+  { file: "de-bread.txt", title: "Wie das Brot entstand", language: "de" },
+];
+
+/** The language a model listens to: `toy`, a code such as `de`, or nothing where its makers did not say.
+ * @param {Model} model @returns {string} */
+export function sourceLanguage(model) {
+  return model.about?.toy ? "toy" : code(model.about?.source ?? model.name.match(/^([a-z]{2})-[a-z]{2}\b/)?.[1]);
+}
+
+/** @param {Model} model @returns {string} */
+export function targetLanguage(model) {
+  return model.about?.toy ? "" : code(model.about?.target ?? model.name.match(/^[a-z]{2}-([a-z]{2})\b/)?.[1]);
+}
+
+/** @param {string | undefined} language @returns {string} */
+function code(language) {
+  const names = /** @type {Record<string, string>} */ ({ german: "de", english: "en", vietnamese: "vi", french: "fr", spanish: "es" });
+  const known = (language ?? "").trim().toLowerCase();
+  return names[known] ?? (/^[a-z]{2,3}(-[a-z0-9]+)*$/.test(known) ? known : "");
+}
+
+/** A language's name in English, for a code.
+ * @param {string} language @returns {string} */
+export function languageName(language) {
+  if (language === "toy") return "toy language";
+  return language ? (new Intl.DisplayNames(["en"], { type: "language" }).of(language) ?? language) : "";
+}
+
+/** @param {Model} model */
+export function samplesFor(model) {
+  return SAMPLES.filter((sample) => sample.language === sourceLanguage(model));
+}
+
+/** @param {string} file @returns {Promise<string>} */
+export async function load(file) {
+  const response = await fetch(new URL(`samples/${file}`, import.meta.url));
+  if (!response.ok) throw new Error(`the talk ${file} could not be loaded (${response.status})`);
+  return response.text();
+}

@@ -1,0 +1,184 @@
+/** The transcript: steps become sentences of words, each with what explains it. Only ever appended to; no DOM, no clock. */
+
+/**
+ * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
+ *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, gain?: [number, number][], evidence?: number[],
+ *   settled?: [number, number][], late?: boolean}} Step  `late`: its gain was told by the next step
+ * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was said
+ * @typedef {{text: string, at: number, heard: number, read: number, ended: boolean, confidence: number | null, deferred: number,
+ *   gain: [number, number][], weighed: boolean, evidence: number[], lag: number}} TargetWord  `text` has the space before it;
+ *   `weighed`: its gain was known when it was written
+ * @typedef {{AL: number}} Latency
+ * @typedef {{source: string, words: {text: string, at: number}[]}} Folded
+ */
+
+export const KEEP = 40; // sentences kept with all that explains them
+export const FOLDED = 5000; // sentences kept as text: more than ten hours of talk
+
+export class Sentence {
+  /** @param {string} key @param {number} number @param {string} policy */
+  constructor(key, number, policy) {
+    this.key = key;
+    this.number = number; // from 0, as shown
+    this.policy = policy;
+    this.note = "";
+    /** @type {SourceWord[]} */
+    this.source = [];
+    /** @type {TargetWord[]} */
+    this.target = [];
+    this.ended = false; // the source has been read to its end
+    this.done = false;
+    /** @type {Latency | null} */
+    this.latency = null;
+    /** @type {Step[]} */
+    this.tokens = []; // writes whose text has not come out yet
+    /** @type {Step[]} */
+    this.newest = []; // the writes that made the newest word
+    /** @type {boolean | null} */
+    this.atOnce = null; // whether text comes with its own token, or with the first of the next word
+  }
+
+  /** @param {Step} step @param {number} now @param {number} saidAt */
+  take(step, now, saidAt) {
+    if (step.action === "READ") {
+      this.ended ||= Boolean(step.end);
+      if (step.text) this.source.push({ text: step.text, at: saidAt });
+    } else {
+      this.write(step, now);
+    }
+  }
+
+  /** @param {Step} step @param {number} now */
+  write(step, now) {
+    this.atOnce ??= Boolean(step.text);
+    const held = this.tokens;
+    this.settle(held.at(-1) ?? this.newest.at(-1), step.settled);
+    this.tokens = step.text && !this.atOnce ? [step] : step.text ? [] : [...held, step];
+    if (!step.text) return;
+    this.newest = this.atOnce ? [...held, step] : held.length ? held : [step];
+    this.target.push(this.word(step.text, this.newest, now));
+  }
+
+  /** A token that could not say by itself what it translates: the next one says it.
+   * @param {Step | undefined} token @param {[number, number][] | undefined} gain */
+  settle(token, gain) {
+    if (!token || !gain || token.gain) return;
+    Object.assign(token, { gain, late: true });
+    const word = this.target.at(-1);
+    if (!word || !this.newest.includes(token)) return;
+    word.gain = largest(this.newest);
+    word.lag = this.lagOf(word, this.target.length - 1);
+  }
+
+  /** @param {string} text @param {Step[]} own the steps of the word's tokens @param {number} now @returns {TargetWord} */
+  word(text, own, now) {
+    const last = /** @type {Step} */ (own.at(-1));
+    const sure = own.map((step) => step.confidence).filter((value) => value !== undefined);
+    const word = {
+      text,
+      at: now,
+      heard: last.heard,
+      read: last.read,
+      ended: this.ended,
+      confidence: sure.length ? Math.min(.../** @type {number[]} */ (sure)) : null,
+      deferred: own[0].deferred ?? 0,
+      gain: largest(own),
+      weighed: own.some((step) => step.gain && !step.late),
+      evidence: [...new Set(own.flatMap((step) => step.evidence ?? []))],
+      lag: 0,
+    };
+    word.lag = this.lagOf(word, this.target.length);
+    return word;
+  }
+
+  /** Seconds since the source word was said that it mostly comes from; without degrees, the one that stands where it stands.
+   * @param {{gain: [number, number][], heard: number, at: number}} word @param {number} place @returns {number} */
+  lagOf(word, place) {
+    const best = word.gain.find(([at]) => at < this.source.length);
+    const origin = this.source[best ? best[0] : Math.min(place, word.heard - 1, this.source.length - 1)];
+    return origin ? Math.max(0, word.at - origin.at) : 0;
+  }
+
+  get sourceText() {
+    return this.source.map((word) => word.text).join(" ");
+  }
+
+  get text() {
+    return this.target.map((word) => word.text).join("").trim();
+  }
+
+  /** Source words heard and not yet answered. */
+  get behind() {
+    return this.done ? 0 : Math.max(0, this.source.length - this.target.length);
+  }
+}
+
+export class Transcript {
+  constructor() {
+    /** @type {Sentence[]} */
+    this.sentences = [];
+    /** @type {Folded[]} */
+    this.folded = [];
+    this.dropped = 0; // sentences too old to be kept even as text
+    this.count = 0;
+  }
+
+  get open() {
+    return this.sentences.at(-1);
+  }
+
+  /** @param {Step} step @param {number} generation @param {string} policy in force where a sentence begins
+   * @param {number} now @param {number} saidAt @returns {Sentence} the sentence that changed */
+  step(step, generation, policy, now, saidAt) {
+    const key = `${generation}:${step.sentence}`;
+    let sentence = this.sentences.findLast((one) => one.key === key);
+    if (!sentence) {
+      sentence = new Sentence(key, this.count++, policy);
+      this.sentences.push(sentence);
+    }
+    sentence.take(step, now, saidAt);
+    return sentence;
+  }
+
+  /** @param {number} number @param {number} generation @param {Latency | undefined} latency @returns {Sentence | undefined} */
+  finish(number, generation, latency) {
+    const sentence = this.sentences.findLast((one) => one.key === `${generation}:${number}`);
+    if (!sentence) return undefined;
+    sentence.done = sentence.ended = true;
+    sentence.latency = latency ?? null;
+    return sentence;
+  }
+
+  /** Old sentences become text; returns those folded away by this call.
+   * @returns {Sentence[]} */
+  fold() {
+    const old = this.sentences.splice(0, Math.max(0, this.sentences.length - KEEP));
+    this.folded.push(...old.map(slim));
+    const excess = Math.max(0, this.folded.length - FOLDED);
+    this.folded.splice(0, excess);
+    this.dropped += excess;
+    return old;
+  }
+
+  /** Everything there is, for files.
+   * @returns {Folded[]} */
+  all() {
+    return [...this.folded, ...this.sentences.map(slim)];
+  }
+}
+
+/** @param {Sentence} sentence @returns {Folded} */
+function slim(sentence) {
+  return { source: sentence.sourceText, words: sentence.target.map(({ text, at }) => ({ text, at })) };
+}
+
+/** By source word the largest gain of any of the tokens, the strongest first.
+ * @param {Step[]} steps @returns {[number, number][]} */
+function largest(steps) {
+  /** @type {Map<number, number>} */
+  const best = new Map();
+  for (const [word, gain] of steps.flatMap((step) => step.gain ?? [])) {
+    if (gain > (best.get(word) ?? 0)) best.set(word, gain);
+  }
+  return [...best].sort((a, b) => b[1] - a[1]);
+}

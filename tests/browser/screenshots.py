@@ -1,0 +1,73 @@
+"""Takes the pictures of the page that the documentation shows: `python -m tests.browser.screenshots` from the root."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from tests.browser.conftest import ROOT, Server, chromium
+
+FIGURES = ROOT / "docs" / "figures"
+TALK = ROOT / "src" / "bethink" / "serve" / "page" / "samples" / "toy-talk.txt"
+DESK = {"viewport": {"width": 1440, "height": 900}}
+PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True, "is_mobile": True}
+
+
+def main() -> None:
+    from playwright.sync_api import sync_playwright
+
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        server = Server(Path(folder) / "log.txt")
+        server.start()
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
+        try:
+            take(browser, server.url)
+        finally:
+            browser.close()
+            server.kill()
+
+
+def take(browser: Any, url: str) -> None:
+    page = opened(browser, url, **DESK)
+    shoot(page, "page-welcome")
+    speak(page, words=74)
+    shoot(page, "page-desktop")
+    page.locator("#rows .row").nth(2).locator(".target .word").nth(3).hover()
+    shoot(page, "page-why")
+    page.keyboard.press("Alt+c")
+    shoot(page, "page-captions")
+    page = opened(browser, url, color_scheme="dark", **DESK)
+    speak(page, words=74)
+    page.locator("#rows .row").nth(3).locator(".target .word").nth(3).hover()
+    shoot(page, "page-dark")
+    page = opened(browser, url, **PHONE)
+    speak(page, words=40)
+    shoot(page, "page-phone")
+    page.locator("#rows .row").nth(1).locator(".target .word").nth(2).tap()
+    shoot(page, "page-phone-why")
+
+
+def opened(browser: Any, url: str, **settings: Any) -> Any:
+    page = browser.new_context(**settings).new_page()
+    page.goto(url)
+    page.locator('#status[data-state="ready"]').wait_for()
+    return page
+
+
+def speak(page: Any, words: int) -> None:
+    """The beginning of the sample talk, typed fast."""
+    said = TALK.read_text(encoding="utf-8").split()[:words]
+    page.locator("#composer").press_sequentially(" ".join(said) + " ", delay=6)
+    page.wait_for_function("n => document.querySelectorAll('#rows .source .word').length === n", arg=words)
+    page.locator("#composer").blur()
+
+
+def shoot(page: Any, name: str) -> None:
+    page.wait_for_timeout(1200)  # until nothing moves
+    page.screenshot(path=FIGURES / f"{name}.png")
+    print(FIGURES / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()

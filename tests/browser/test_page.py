@@ -1,0 +1,307 @@
+"""The live page as people use it: typing, playing a talk, turning the knobs, asking why, taking the text along."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bethink import Translator
+from tests.browser.conftest import Server, other
+
+FIRST = "te riki nakoru , ne ruru wa homuran haturu ."
+SECOND = "ne himu kiharu , temo himaki muru te kumu tohiru ka ne raru wa hikaru ."
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator("toy", threads=1)
+
+
+def test_typed_words_become_captions(visit: Any, translator: Translator) -> None:
+    visitor = visit()
+    visitor.page.locator("#composer").press_sequentially(f"{FIRST} {SECOND} ")
+    visitor.finished(2)
+    assert visitor.source() == f"{FIRST} {SECOND}"
+    assert visitor.translation() == f"{translator.translate(FIRST)}\n{translator.translate(SECOND)}"
+    assert visitor.page.locator("#composer").input_value() == ""
+
+
+def test_a_word_is_shown_before_the_sentence_is_over_and_never_changes(visit: Any) -> None:
+    visitor = visit()
+    box = visitor.page.locator("#composer")
+    seen = [""]
+    for count, word in enumerate(SECOND.split(), start=1):
+        box.press_sequentially(f"{word} ")
+        visitor.page.wait_for_function("n => document.querySelectorAll('#rows .source .word').length === n", arg=count)
+        seen.append(visitor.translation())
+    visitor.finished(1)
+    seen.append(visitor.translation())
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(seen))
+    assert 0 < len(seen[-3]) < len(seen[-1])  # something was said before the full stop, and the rest after it
+
+
+def test_a_pasted_text_is_translated_whole(visit: Any, translator: Translator) -> None:
+    visitor = visit(permissions=["clipboard-read", "clipboard-write"])
+    visitor.page.evaluate(
+        "text => navigator.clipboard.writeText(text)", FIRST.replace(" ne ", "\nne ") + "\n\n" + SECOND
+    )
+    visitor.page.locator("#composer").focus()
+    visitor.page.keyboard.press("Control+V")
+    visitor.finished(2)
+    assert visitor.translation() == f"{translator.translate(FIRST)}\n{translator.translate(SECOND)}"
+
+
+def test_a_sample_talk_plays_at_the_chosen_rate_and_stops(visit: Any) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.get_by_role("radio", name="Play").check(force=True)
+    assert page.locator("#sample option").all_inner_texts() == ["A talk in the toy language", "A text of your own"]
+    page.locator("#rate").fill("400")
+    assert page.locator("#rate-out").inner_text() == "400 words/min"
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_function("() => document.querySelectorAll('#rows .source .word').length >= 6")
+    page.get_by_role("button", name="Stop").click()
+    page.wait_for_timeout(400)  # what was on its way has arrived
+    heard = visitor.source()
+    page.wait_for_timeout(400)
+    assert visitor.source() == heard
+    assert visitor.translation()
+
+
+def test_changing_k_holds_from_the_next_sentence(visit: Any, translator: Translator) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.locator("#policy").select_option("wait-k")
+    page.locator("#knob-k").fill("1")
+    words = FIRST.split()
+    page.locator("#composer").press_sequentially(" ".join(words[:4]) + " ")
+    page.wait_for_function("() => document.querySelectorAll('#rows .target .word').length === 4")
+    page.locator("#knob-k").fill("5")
+    page.get_by_text("Holds from the next sentence on.").wait_for()
+    page.locator("#composer").press_sequentially(" ".join(words[4:]) + " " + " ".join(SECOND.split()[:6]) + " ")
+    visitor.finished(1)
+    page.wait_for_function("() => document.querySelectorAll('#rows .row:last-child .target .word').length === 2")
+    first, second = visitor.translation().split("\n")
+    assert first == translator.translate(FIRST, "wait-k:1")
+    assert second == " ".join(translator.translate(SECOND, "wait-k:5").split()[:2])
+
+
+def test_pointing_at_a_word_says_where_it_came_from_and_why_it_came_then(visit: Any) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.locator("#composer").fill(f"{SECOND} ")
+    visitor.finished(1)
+    word = page.locator("#rows .target .word").nth(1)
+    word.hover()
+    assert page.locator(".why-word").inner_text() == word.inner_text()
+    assert "visibly translates" in page.locator(".why-reason").inner_text()
+    lit = page.locator("#rows .source .word[data-gain]")
+    assert lit.count() >= 1
+    assert all(0 < float(gain) <= 1 for gain in lit.evaluate_all("all => all.map(one => one.dataset.gain)"))
+    assert page.locator("#rows .source .word.unread").count() > 0  # the end had not been heard
+    assert page.locator("#drawing svg .here").count() == 1
+    page.mouse.move(5, 5)
+    page.locator(".why-empty").wait_for()
+    assert page.locator("#rows .source .word[data-gain]").count() == 0
+
+
+@pytest.mark.parametrize("policy", ["pe", "wait-k", "offline"])
+def test_a_word_written_without_looking_ahead_still_says_where_it_came_from(visit: Any, policy: str) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.locator("#policy").select_option(policy)
+    page.locator("#composer").fill(f"{SECOND} ")
+    visitor.finished(1)
+    words = page.locator("#rows .target .word")
+    words.nth(words.count() - 2).hover()  # the sentence had ended by then
+    assert page.locator("#rows .source .word[data-gain]").count() >= 1
+    assert page.locator(".rises .bar line").count() == 0  # there was no bar to pass
+
+
+def test_a_click_holds_the_answer_open(visit: Any) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.locator("#composer").fill(f"{FIRST} ")
+    visitor.finished(1)
+    page.locator("#rows .target .word").first.click()
+    page.mouse.move(5, 5)
+    assert page.locator(".why-word").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator(".why-word").count() == 0
+
+
+def test_the_path_and_the_lag_follow(visit: Any) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.locator("#policy").select_option("offline")
+    page.wait_for_timeout(100)
+    page.locator("#composer").press_sequentially("te riki nakoru ")
+    page.get_by_text("words behind").wait_for()
+    page.wait_for_function("() => document.querySelector('#lag .figure').textContent === '3'")
+    page.locator("#finish").click()
+    visitor.finished(1)
+    page.wait_for_function("() => document.querySelector('#lag .figure').textContent === '0'")
+    assert "3 words heard, 4 written" in page.locator("#drawing svg").get_attribute("aria-label")
+    assert page.locator("#rows .glyph path").count() == 1
+
+
+def test_copy_text_and_captions_can_be_taken_along(visit: Any, translator: Translator) -> None:
+    visitor = visit(permissions=["clipboard-read", "clipboard-write"])
+    page = visitor.page
+    page.locator("#composer").fill(f"{FIRST} {SECOND} ")
+    visitor.finished(2)
+    expected = f"{translator.translate(FIRST)}\n{translator.translate(SECOND)}\n"
+    page.get_by_role("button", name="Copy").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == expected
+    assert _downloaded(page, "Save text") == ("translation.txt", expected)
+    name, captions = _downloaded(page, "Save SRT")
+    assert name == "translation.srt"
+    assert re.match(r"1\n00:00:0\d,\d{3} --> 00:00:\d\d,\d{3}\n", captions)
+    spoken = [line for line in captions.splitlines() if line and not re.fullmatch(r"\d+|[\d:,]+ --> [\d:,]+", line)]
+    assert " ".join(spoken) == expected.strip().replace("\n", " ")
+
+
+def _downloaded(page: Any, button: str) -> tuple[str, str]:
+    with page.expect_download() as download:
+        page.get_by_role("button", name=button, exact=True).click()
+    return download.value.suggested_filename, Path(download.value.path()).read_text(encoding="utf-8")
+
+
+def test_caption_mode_shows_the_last_sentences_large(visit: Any, translator: Translator) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.locator("#composer").fill(f"{FIRST} ")
+    visitor.finished(1)
+    page.keyboard.press("Alt+c")
+    assert page.locator("#beamer-text").inner_text().strip() == translator.translate(FIRST)
+    before = page.locator("#beamer-text").evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+    assert before >= 48
+    page.get_by_role("button", name="Larger type").click()
+    assert page.locator("#beamer-text").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") > before
+    page.locator("#beamer-input").fill(f"{SECOND} ")
+    page.wait_for_function(
+        "text => document.querySelector('#beamer-text').innerText.includes(text)", arg=translator.translate(SECOND)
+    )
+    page.keyboard.press("Escape")
+    assert page.locator("#beamer").is_hidden()
+
+
+def test_a_long_talk_folds_away_but_stays_in_the_files(visit: Any) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.get_by_role("radio", name="Play").check(force=True)
+    page.locator("#sample").select_option("")
+    page.locator("#own").fill("\n\n".join("te riki nakoru . temo tuti wa kinoru ." for _ in range(60)))
+    page.evaluate("document.querySelector('#rate').max = 100000")
+    page.locator("#rate").fill("100000")
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_function("() => document.querySelectorAll('#folds details').length >= 3", timeout=20_000)
+    page.wait_for_function(
+        "() => [...document.querySelectorAll('#folds summary')].at(-1)?.textContent.endsWith('to 80')"
+    )
+    visitor.finished(40)
+    assert page.locator("#rows .row").count() == 40
+    page.locator("#folds summary").first.click()
+    page.locator("#folds dd").first.wait_for()
+    assert page.locator("#folds dd").count() == 25
+    assert len(_downloaded(page, "Save text")[1].splitlines()) == 120
+
+
+def test_a_reader_who_scrolls_back_is_left_in_peace(visit: Any) -> None:
+    visitor = visit()
+    page = visitor.page
+    box = page.locator("#composer")
+    box.fill(f"{FIRST} {SECOND} " * 6)
+    visitor.finished(12)
+    near = "() => { const s = document.querySelector('#scroll'); return s.scrollHeight - s.scrollTop - s.clientHeight < 60; }"
+    page.wait_for_function(near)
+    page.locator("#scroll").hover()
+    page.mouse.wheel(0, -2000)
+    page.locator("#jump").wait_for()
+    box.fill(f"{FIRST} ")
+    visitor.finished(13)
+    assert page.locator("#scroll").evaluate("one => one.scrollTop") == 0
+    page.locator("#jump").click()
+    page.wait_for_function(near)
+    assert page.locator("#jump").is_hidden()
+
+
+def test_a_new_transcript_begins_empty(visit: Any, translator: Translator) -> None:
+    visitor = visit()
+    page = visitor.page
+    page.locator("#composer").fill(f"{FIRST} ")
+    visitor.finished(1)
+    page.get_by_role("button", name="New").click()
+    assert page.locator("#welcome").is_visible()
+    visitor.ready()
+    page.locator("#composer").fill(f"{SECOND} ")
+    visitor.finished(1)
+    assert visitor.translation() == translator.translate(SECOND)
+
+
+def test_a_server_with_a_token_asks_for_it(browser: Any, tmp_path: Path, translator: Translator) -> None:
+    (tmp_path / "token").write_text("open-sesame\n")
+    (tmp_path / "token").chmod(0o600)
+    guarded = Server(tmp_path / "log.txt", "--token-file", str(tmp_path / "token"))
+    guarded.start()
+    page = browser.new_page()
+    try:
+        page.goto(guarded.url)
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_role("button", name="Connect").click()
+        page.get_by_label("Token").fill("open-sesame")
+        page.get_by_role("button", name="Connect").click()
+        page.locator("#composer").fill(f"{FIRST} ")
+        page.wait_for_function(
+            "text => document.querySelector('#rows .target')?.innerText === text", arg=translator.translate(FIRST)
+        )
+        assert "sesame" not in page.url
+    finally:
+        page.close()
+        guarded.kill()
+
+
+def test_another_model_begins_a_new_transcript(visit: Any, tmp_path: Path) -> None:
+    both = Server(tmp_path / "log.txt", models=("toy", str(other(tmp_path / "second", "second"))))
+    both.start()
+    try:
+        page = (visitor := visit(both)).page
+        page.locator("#composer").fill(f"{FIRST} ")
+        visitor.finished(1)
+        assert page.locator("#model option").all_inner_texts() == ["toy", "second"]
+        page.locator("#model").select_option("second")
+        visitor.ready()
+        assert visitor.translation() == ""
+        page.locator("#composer").fill(f"{FIRST} ")
+        visitor.finished(1)
+    finally:
+        both.kill()
+
+
+def test_dictated_words_are_heard_and_a_pause_ends_the_sentence(visit: Any, translator: Translator) -> None:
+    """The recogniser is the browser's and needs its maker's servers, so here it is played by the test."""
+    visitor = visit(
+        script="window.SpeechRecognition = class { start() { window.ear = this; } stop() { this.onend(); } };"
+    )
+    page = visitor.page
+
+    def hears(text: str, final: bool) -> None:
+        result = [{"isFinal": final, "0": {"transcript": text}}]
+        page.evaluate("results => window.ear.onresult({resultIndex: 0, results})", result)
+
+    page.get_by_role("radio", name="Dictate").check(force=True)
+    page.get_by_role("button", name="Start listening").click()
+    hears("te riki", final=False)
+    hears("te riki nakoru", final=False)
+    page.wait_for_function("() => document.querySelectorAll('#rows .source .word').length === 2")
+    assert page.locator("#interim").inner_text() == "nakoru"
+    hears("te riki nakoru", final=True)
+    visitor.finished(1)
+    assert visitor.translation() == translator.translate("te riki nakoru")
+    page.get_by_role("button", name="Stop listening").click()
+    page.get_by_role("button", name="Start listening").wait_for()
