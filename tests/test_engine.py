@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bethink.backend import Row
+from bethink.backend import Backend, Row
+from bethink.backend.bank import Bank
 from bethink.engine import Engine
 from bethink.errors import ModelError, UsageError
 from bethink.policy import Action, Policy, parse
@@ -26,6 +27,7 @@ SPECS = [
     "wait-k:3",
     "wait-k:2,1.5",
     "adaptive:0.9,0.2,5",
+    "weigh:k=2,r=3,rate=1.3,rho=0.9",
     "pe:k=1,rho=0.7,r=2",
     "pe:k=3,rho=0.9,r=2",
     "pe:k=2,rho=0.5,r=0",
@@ -36,7 +38,7 @@ SPECS = [
 words = st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=3), min_size=1, max_size=9)
 
 
-def alone(backend: FakeBackend, policy: Policy, source: list[list[int]], *, speculate: bool = True) -> list[Step]:
+def alone(backend: Backend, policy: Policy, source: list[list[int]], *, speculate: bool = True) -> list[Step]:
     engine = Engine(backend, speculate=speculate)
     stream = engine.open(policy)
     for word in source:
@@ -58,8 +60,9 @@ def test_streaming_is_naive_recomputation(spec: str, source: list[list[int]], se
     backend, policy = FakeBackend(seed), parse(spec)
     ids = [token for word in source for token in word] + [EOS]
     expected = naive.translate(policy, ids, lambda x, y, g: backend.row(x[: g[-1]], list(zip(y, g, strict=True))))
-    assert outcome(alone(backend, policy, source)) == expected
-    assert outcome(alone(backend, policy, source, speculate=False)) == expected
+    steps = alone(backend, policy, source)
+    assert outcome(steps) == expected
+    assert alone(backend, policy, source, speculate=False) == steps, "guessing leaves no trace"
     assert not backend.sources, "every slot was given back"
 
 
@@ -181,3 +184,93 @@ def test_models_that_cannot_serve_a_policy_say_so() -> None:
     with pytest.raises(ModelError, match="bidirectional"):
         Engine(backend).open(parse("wait-k:3"))
     assert Engine(backend).open(parse("offline"))
+
+
+def rounds(policy: str, source: list[list[int]], backend: FakeBackend, *, speculate: bool) -> int:
+    engine = Engine(backend, speculate=speculate)
+    stream = engine.open(parse(policy))
+    for word in source:
+        engine.hear(stream, word)
+    engine.close(stream)
+    engine.run()
+    return engine.rounds
+
+
+class Steady(FakeBackend):
+    """Writes the same words whatever it has read, as a model does that is sure of what it will say."""
+
+    def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
+        token = EOS if len(history) > 9 else 3 + len(history)
+        return Row(token, 0.5, np.full(len(source), 0.1, dtype=np.float32))
+
+
+def test_guesses_that_come_true_save_rounds() -> None:
+    """Every word is put off once. Without guessing that costs three rounds a word, with it hardly more than one."""
+    source = [[n] for n in range(3, 12)]
+    assert rounds("pe:k=1,rho=0.5,r=1", source, Steady(), speculate=False) >= 24
+    assert rounds("pe:k=1,rho=0.5,r=1", source, Steady(), speculate=True) <= 12
+
+
+class Saturated(FakeBackend):
+    """All that was read counts as translated, so no word can raise any degree by much."""
+
+    def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
+        row = super().row(source, history)
+        return Row(row.candidate, row.confidence, 0.8 + row.degrees / 5)
+
+
+@pytest.mark.parametrize("spec", ["pe:k=2,rho=0.3,r=3", "pe-flip:k=3,tau=0.5"])
+def test_a_hopeless_word_is_put_off_without_looking_ahead(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = parse(spec)
+    source = [[n] for n in range(3, 12)]
+    asked = rounds(spec, source, Saturated(2), speculate=False)
+    expected = alone(Saturated(2), policy, source, speculate=False)
+    monkeypatch.setattr(type(policy), "hopeless", lambda *_: False)
+    assert alone(Saturated(2), policy, source, speculate=False) == expected
+    assert rounds(spec, source, Saturated(2), speculate=False) > asked
+
+
+@settings(max_examples=40, deadline=None)
+@given(words, st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([0.0, 0.3, 0.6, 0.8]))
+def test_degrees_of_any_height_give_what_naive_recomputation_gives(
+    source: list[list[int]], seed: int, k: int, floor: float
+) -> None:
+    """Where degrees start decides whether words are hopeless; it must not decide anything else."""
+
+    class Raised(FakeBackend):
+        def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
+            row = super().row(source, history)
+            return Row(row.candidate, row.confidence, np.float32(floor) + row.degrees * np.float32(1 - floor))
+
+    ids = [token for word in source for token in word] + [EOS]
+    for spec in (f"pe:k={k},rho=0.25,r=2", f"pe:k={k},rho=0.6,r=1", f"pe-flip:k={k},tau=0.2"):
+        backend, policy = Raised(seed), parse(spec)
+        expected = naive.translate(
+            policy, ids, lambda x, y, g, b=backend: b.row(x[: g[-1]], list(zip(y, g, strict=True)))
+        )  # type: ignore[misc]
+        assert outcome(alone(backend, policy, source)) == expected
+        assert outcome(alone(backend, policy, source, speculate=False)) == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(words, st.integers(0, 10**6))
+def test_a_bank_of_different_models_is_not_mixed_up_by_guessing(source: list[list[int]], seed: int) -> None:
+    """A row ahead belongs to another lag, hence to another model; it must not be taken from this one."""
+    policy = parse("adaptive:0.9,0.2,4")
+    bank = Bank([FakeBackend(seed + n, ending=0.05) for n in range(4)])
+    assert alone(bank, policy, source) == alone(bank, policy, source, speculate=False)
+
+
+def test_everyone_gets_a_turn_before_anyone_gets_two() -> None:
+    engine = Engine(FakeBackend(2, ending=0.0), batch=3)
+    streams = [engine.open(parse("wait-k:1")) for _ in range(10)]
+    for stream in streams:
+        for word in range(3, 9):
+            engine.hear(stream, [word])
+        engine.close(stream)
+    written = [0] * len(streams)
+    for _ in range(20):
+        assert engine.round()
+        for n, stream in enumerate(streams):
+            written[n] += sum(step.action is Action.WRITE for step in stream.take())
+        assert max(written) - min(written) <= 1

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bethink import folder as folders
@@ -62,6 +63,19 @@ def test_an_export_translates_like_the_weights(build: str, tmp_path: Path) -> No
 
 def test_every_precision_has_its_arithmetic() -> None:
     assert tuple(precisions.PRECISIONS) == PRECISIONS
+
+
+@pytest.mark.parametrize("width", [7, 64])
+def test_products_of_neighbours_fit_into_sixteen_bits(width: int) -> None:
+    """Where they are added in 16 bits and cut, two products of neighbours must fit whatever the row, or machines would disagree."""
+    weight = np.random.default_rng(0).standard_normal((50, width)).astype(np.float32)
+    weight[0], weight[1], weight[2] = 1.0, 0.0, [(-1) ** n for n in range(width)]
+    whole, scales = precisions.quantised(weight)
+    pairs = np.append(whole.astype(int), np.zeros((50, width % 2), dtype=int), axis=1).reshape(50, -1, 2)
+    assert 255 * np.maximum(pairs, 0).sum(axis=2).max() <= 2**15 - 1
+    assert 255 * np.minimum(pairs, 0).sum(axis=2).min() >= -(2**15)
+    np.testing.assert_allclose(whole * scales[:, None], weight, atol=scales.max() / 2 + 1e-6)
+    assert np.abs(whole).max(axis=1)[2] == 127  # neighbours that differ in sign cost nothing
 
 
 @pytest.mark.parametrize("build", ["post", "deep", "plain"])

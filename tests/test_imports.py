@@ -26,14 +26,16 @@ LAYERS = [
     ["backend"],
     ["stream", "engine"],
     ["translator"],
+    ["hub", "live"],
     ["evaluate", "serve", "train", "export"],
-    ["cli", "__main__"],
+    ["client"],
+    ["cli", "__main__", "simuleval"],
 ]
 RANKS = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
 WITH_TORCH = ("model", "train", "export", "backend.torch")
 WITH_EXTRAS = (*WITH_TORCH, "serve")
-OPTIONAL = {"torch", "safetensors", "sacrebleu", "sacremoses", "matplotlib", "onnx", "tensorboard"}
+OPTIONAL = {"torch", "safetensors", "sacrebleu", "sacremoses", "matplotlib", "onnx", "tensorboard", "eflomal"}
 OPTIONAL |= {"fastapi", "starlette", "uvicorn", "websockets", "prometheus_client", "ray"}
 FOUNDATION = {"errors": set(), "files": set(), "policy": {"numpy"}, "trace": set(), "text": {"sentencepiece"}}
 

@@ -10,7 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bethink.errors import UsageError
-from bethink.policy import Action, AdaptiveWaitK, Need, Offline, PostEvaluation, PostEvaluationFlip, WaitK, parse
+from bethink.policy import (
+    Action,
+    AdaptiveWaitK,
+    Need,
+    Offline,
+    PostEvaluation,
+    PostEvaluationFlip,
+    WaitK,
+    Weighing,
+    parse,
+)
 
 fractions = st.floats(0, 1, allow_nan=False)
 policies = st.one_of(
@@ -19,6 +29,7 @@ policies = st.one_of(
     st.builds(AdaptiveWaitK, fractions, fractions, st.integers(2, 20)),
     st.builds(PostEvaluation, st.integers(1, 50), fractions, st.integers(0, 9)),
     st.builds(PostEvaluationFlip, st.integers(1, 50), fractions),
+    st.builds(Weighing, st.integers(1, 50), st.integers(1, 9), st.floats(0.5, 3.0), fractions),
 )
 
 
@@ -119,3 +130,15 @@ def test_flip_needs_a_crossing_and_each_token_flips_once() -> None:
 @given(policies, st.integers(0, 20), st.integers(0, 20), st.integers(0, 4))
 def test_a_policy_needs_at_most_its_ceiling(policy: PostEvaluation, read: int, written: int, deferred: int) -> None:
     assert policy.needs(view(read=read, written=written, deferred=deferred)) <= policy.ceiling
+
+
+def test_weighing_keeps_its_pace_and_its_room() -> None:
+    policy = Weighing(k=2, r=3, rate=1.5, rho=0.9)
+    assert policy.decide(view(read=3, written=2)).action is Action.READ  # its pace asks for 2 + 3
+    assert policy.needs(view(read=4, written=2)) is Need.NOTHING
+    assert policy.decide(view(read=5, written=2, confidence=0.91)).action is Action.WRITE
+    assert policy.decide(view(read=5, written=2, confidence=0.89)).action is Action.READ
+    assert policy.decide(view(read=7, written=2, confidence=0.51)).action is Action.WRITE  # 0.9 (1 - 2/3 · 2/3) = 0.5
+    assert policy.decide(view(read=7, written=2, confidence=0.49)).action is Action.READ
+    assert policy.needs(view(read=8, written=2)) is Need.NOTHING
+    assert policy.decide(view(read=8, written=2)).action is Action.WRITE

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bethink import toy
 from bethink.engine import Engine
 from bethink.errors import DataError, ModelError
 from bethink.evaluate.latency import normalised_erasure
@@ -63,6 +66,21 @@ def test_a_finished_session_starts_afresh() -> None:
     again = session.feed("a b c") + session.finish()
     assert shown(first) == shown(again)
     assert {step.sentence for step in again} == {1}
+
+
+def test_a_text_fed_before_the_last_one_was_collected_stands_by_itself() -> None:
+    """It gets no space before it, however late its reader comes."""
+    session = translator(1).session("wait-k:1", engine=(engine := Engine(FakeBackend(1))))
+    session.push("a b c")
+    session.close()
+    session.push("a b c")
+    session.close()
+    steps: list[Step] = []
+    while not session.resting:
+        engine.run()
+        steps += session.collect()
+    texts = [shown([step for step in steps if step.sentence == n]) for n in range(2)]
+    assert texts[0] == texts[1] == translator(1).translate("a b c", "wait-k:1")
 
 
 def test_words_are_said_before_the_sentence_is_over() -> None:
@@ -166,3 +184,68 @@ def test_what_cannot_be_done_is_said() -> None:
     model.backend.capsules = False  # type: ignore[misc]
     with pytest.raises(ModelError, match="no capsules"):
         model.session("pe")
+
+
+def test_a_reader_who_stops_half_way_gives_the_slot_back() -> None:
+    model = translator(7)
+    steps = model.stream(["a b c d e ", "f g h"], "wait-k:1")
+    next(steps)
+    steps.close()  # type: ignore[attr-defined]
+    assert not model.backend.sources  # type: ignore[attr-defined]
+
+
+def test_a_session_says_where_it_stands() -> None:
+    session = translator(3).session("wait-k:1", engine=(engine := Engine(FakeBackend(3))))
+    assert session.resting
+    assert session.push("a b end. c d ") == 6  # words, and the end of a sentence
+    assert session.backlog == 2  # the second sentence waits for the first
+    assert session.moving
+    engine.run()
+    assert not session.moving
+    session.collect()
+    assert session.backlog == 0
+    assert not session.resting
+
+
+def test_threads_share_a_translator() -> None:
+    """Eight threads at once on the bundled model, each with a policy of its own, get what they get alone."""
+    model = Translator("toy", threads=1)
+    policies = [
+        "wait-k:1",
+        "wait-k:5",
+        "pe:k=1,rho=0.2,r=4",
+        "pe:k=3,rho=0.3,r=2",
+        "pe-flip:3",
+        "adaptive",
+        "offline",
+        None,
+    ]
+    texts = [pair.source for pair in toy.sentences(len(policies), seed=3)]
+    check_threads(model, texts, policies)
+
+
+def test_threads_share_a_model_in_torch() -> None:
+    """There sums may differ in their last digits from thread to thread, but no stream may see another's caches."""
+    from bethink.backend.torch import TorchBackend
+    from tests.models import BUILDS, random_model
+
+    words = Words([*"abcdefghij", "end.", ".", ",", "k", "l", "m", "n"])
+    model = Translator.of(
+        TorchBackend(random_model(BUILDS["post"])), words, words, name="random", policy=parse("wait-k:2")
+    )
+    texts = ["a b c", "j i h g", "b"]
+    alone = [model.translate(text) for text in texts]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        assert list(pool.map(model.translate, texts)) == alone
+
+
+def check_threads(model: Translator, texts: list[str], policies: list[str | None]) -> None:
+    alone = [list(model.stream([text], policy)) for text, policy in zip(texts, policies, strict=True)]
+    start = Barrier(len(texts))
+
+    def work(n: int) -> tuple[list[Step], str]:
+        start.wait()
+        return list(model.stream(list(texts[n]), policies[n])), model.translate(texts[n], policies[n])
+
+    with ThreadPoolExecutor(len(texts)) as pool:
+        assert list(pool.map(work, range(len(texts)))) == [(steps, shown(steps)) for steps in alone]

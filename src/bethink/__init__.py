@@ -9,10 +9,21 @@ from bethink.policy import Action, parse
 from bethink.trace import Step, Translation
 
 if TYPE_CHECKING:
+    from bethink.live import AsyncSession, AsyncTranslator
     from bethink.translator import Session, Translator
 
 __version__ = "0.1.0"
-__all__ = ["Action", "BethinkError", "Session", "Step", "Translation", "Translator", "parse"]
+__all__ = [
+    "Action",
+    "AsyncSession",
+    "AsyncTranslator",
+    "BethinkError",
+    "Session",
+    "Step",
+    "Translation",
+    "Translator",
+    "parse",
+]
 
 
 def __getattr__(name: str) -> object:
@@ -20,4 +31,8 @@ def __getattr__(name: str) -> object:
         from bethink import translator
 
         return getattr(translator, name)
+    if name in ("AsyncSession", "AsyncTranslator"):
+        from bethink import live
+
+        return getattr(live, name)
     raise AttributeError(f"module 'bethink' has no attribute '{name}'")

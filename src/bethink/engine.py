@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bethink.backend import Backend
+from bethink.backend import Backend, Rows
 from bethink.errors import ModelError, UsageError
 from bethink.policy import Need, Offline, Policy
 from bethink.stream import Stream
+
+FEW = 4  # streams in a round for which the model's weights, not their rows, set the time
+NEAR, FAR = 1, 2  # rows asked for on a guess, beyond those that a decision needs
 
 
 class Engine:
@@ -17,24 +20,25 @@ class Engine:
         if batch < 1:
             raise UsageError(f"an engine advances at least 1 stream at a time, not {batch}")
         self.backend = backend
-        self.rounds = 0
-        self.rows = 0
+        self.rounds = 0  # decoder calls made
+        self.rows = 0  # decoder positions computed
+        self.width = 0  # streams in the last round
         self._batch = batch
         self._speculate = speculate
-        self._ready: dict[Stream, None] = {}  # in order of arrival, so that everyone gets a turn
+        self._ready: dict[Stream, Rows | None] = {}  # who comes next, and what it needs if it has said so
 
     def open(self, policy: Policy) -> Stream:
         check(self.backend, policy)
-        return Stream(policy, self.backend.open(), speculate=self._speculate)
+        return Stream(policy, self.backend.open())
 
     def hear(self, stream: Stream, word: Sequence[int]) -> None:
         stream.hear(word)
-        self._ready[stream] = None
+        self._ready.setdefault(stream)
 
     def close(self, stream: Stream) -> None:
         """The source of a stream is complete; the stream ends by itself when its translation does."""
         stream.close()
-        self._ready[stream] = None
+        self._ready.setdefault(stream)
 
     def abandon(self, stream: Stream) -> None:
         """Forget a stream that is not wanted any more."""
@@ -43,25 +47,30 @@ class Engine:
             stream.done = True
             self.backend.close(stream.slot)
 
+    @property
+    def ready(self) -> int:
+        """How many streams may be able to move."""
+        return len(self._ready)
+
+    def is_ready(self, stream: Stream) -> bool:
+        return stream in self._ready
+
     def round(self) -> bool:
-        """One round over the streams that can move; False when every stream waits or is done."""
-        turn = []
-        for stream in list(self._ready):
-            del self._ready[stream]
-            if (request := stream.advance()) is not None:
-                turn.append((stream, request))
-                if len(turn) == self._batch:
-                    break
-            elif stream.done:
-                self.backend.close(stream.slot)
+        """One round over the streams that can move; False when every stream waits or is done.
+
+        Streams act on the answers at once, so that nothing that can be said has to wait for the stream's next turn.
+        """
+        turn = self._turn()
         if not turn:
             return False
+        self.width = len(turn)
         self._encode([stream for stream, _ in turn])
         answers = self.backend.step([request for _, request in turn])
-        for (stream, request), rows in zip(turn, answers, strict=True):
+        for (stream, _), rows in zip(turn, answers, strict=True):
             stream.accept(rows)
-            self._ready[stream] = None
-            self.rows += len(request.tokens)
+            self.rows += len(rows)
+            if more := self._advance(stream):
+                self._ready[stream] = more
         self.rounds += 1
         return True
 
@@ -69,6 +78,28 @@ class Engine:
         """Rounds until nothing more can move."""
         while self.round():
             pass
+
+    def _turn(self) -> list[tuple[Stream, Rows]]:
+        """Up to a batch of streams, first come first served, and the rows that each of them needs."""
+        turn: list[tuple[Stream, Rows]] = []
+        while self._ready and len(turn) < self._batch:
+            stream = next(iter(self._ready))
+            request = self._ready.pop(stream) or self._advance(stream)
+            if request:
+                turn.append((stream, request))
+        return turn
+
+    def _advance(self, stream: Stream) -> Rows | None:
+        request = stream.advance(self._beyond())
+        if stream.done:
+            self.backend.close(stream.slot)
+        return request
+
+    def _beyond(self) -> int | None:
+        """How far to guess: a row is nearly free beside a few others, but not in a crowd."""
+        if not self._speculate:
+            return None
+        return FAR if max(self.width, len(self._ready)) <= FEW else NEAR
 
     def _encode(self, streams: Sequence[Stream]) -> None:
         fresh = [(stream.slot, ids) for stream in streams if (ids := stream.unencoded())]

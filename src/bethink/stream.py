@@ -1,13 +1,16 @@
 """One sentence in flight: what has been heard, read and written, and the few decoder rows already computed ahead.
 
 A stream knows ids and decisions, no model and no clock. `advance` takes every action that needs no new computation and says
-which decoder rows it needs next; `accept` takes them. Two facts keep post-evaluation cheap, and both are exact:
+which decoder rows it needs next; `accept` takes them. Three facts keep post-evaluation cheap, and all are exact:
 - the row that evaluates y_t is the row that proposes y_{t+1}, so after a WRITE nothing is computed again;
-- after a READ the rows t and t+1 are asked for together, guessing that the candidate stays; a wrong guess only costs a row.
+- after a READ the rows t, t+1 and a few more are asked for together, guessing that what the model was about to say it still
+  says; a wrong guess only costs a row, a right one brings the verdict on the next word, or the word itself, for nothing;
+- a candidate whose degrees cannot rise enough is put off without looking ahead.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
@@ -20,12 +23,12 @@ from bethink.trace import Step
 class Stream:
     """Implements `policy.View`; what a policy may see is exactly the public properties named there."""
 
-    def __init__(self, policy: Policy, slot: int, *, speculate: bool = True) -> None:
+    def __init__(self, policy: Policy, slot: int) -> None:
         self.policy = policy
         self.slot = slot
         self.done = False
         self.rounds = 0  # times the model was asked
-        self._speculate = speculate
+        self._beyond: int | None = 0
         self._source: list[int] = []
         self._begins: list[bool] = []  # whether the token is the first of a word
         self._closed = False
@@ -33,7 +36,8 @@ class Stream:
         self._target: list[int] = []
         self._read = self._heard = self._deferred = 0
         self._rows: list[Row] = []  # for positions written, written + 1, at the prefix read
-        self._guess: int | None = None  # the candidate before the last READ
+        self._guesses: tuple[int, ...] = ()  # what the model would have written next, before the last READ
+        self._weighed = Need.NOTHING  # what the last decision looked at
         self._explained: set[int] = set()
         self._steps: list[Step] = []
 
@@ -99,8 +103,12 @@ class Stream:
 
     # acting
 
-    def advance(self) -> Rows | None:
-        """Act as far as possible; the rows needed to go on, or None when waiting for source or done."""
+    def advance(self, beyond: int | None = 0) -> Rows | None:
+        """Act as far as possible; the rows needed to go on, or None when waiting for source or done.
+
+        `beyond` is how many rows more than needed may be asked for where there are guesses, None to guess nothing.
+        """
+        self._beyond = beyond
         while not self.done:
             decision = self._decide()
             if isinstance(decision, Rows):
@@ -115,10 +123,12 @@ class Stream:
         return None
 
     def accept(self, rows: Sequence[Row]) -> None:
-        """The rows that `advance` asked for."""
+        """The rows that `advance` asked for; those that followed a wrong guess are of no use."""
         self._rows.append(rows[0])
-        if len(rows) > 1 and self.candidate == self._guess:  # otherwise the second row followed a wrong guess
-            self._rows.append(rows[1])
+        for guess, row in zip(self._guesses, rows[1:], strict=False):
+            if self._rows[-1].candidate != guess:
+                break
+            self._rows.append(row)
 
     def take(self) -> list[Step]:
         """The steps since the last call."""
@@ -127,26 +137,31 @@ class Stream:
 
     def _decide(self) -> Decision | Rows:
         ended = self._closed and self._read == len(self._source)
+        need = self._weighed = Need.CANDIDATE if ended else self.policy.needs(self)
         if self._babbling():
             return WRITE if ended else READ
-        if not ended and self._rows and self.candidate == EOS:
-            return READ  # a premature end: there is more to hear
-        need = Need.CANDIDATE if ended else self.policy.needs(self)
+        if need and self._rows and self._premature(ended):
+            return READ
         if len(self._rows) < need:
-            return self._request(need)
+            return READ if self._rows and self.policy.hopeless(self) else self._request(need)
         decision = WRITE if ended else self.policy.decide(self)
         if decision.action is Action.WRITE and not self._rows:
             return self._request(Need.CANDIDATE)
+        if decision.action is Action.WRITE and self._premature(ended):
+            self._weighed = Need.CANDIDATE
+            return READ
         return decision
 
+    def _premature(self, ended: bool) -> bool:
+        """An end of the translation while there is more to hear."""
+        return not ended and self.candidate == EOS
+
     def _request(self, need: Need) -> Rows:
-        last = self._target[-1] if self._target else EOS
         if self._rows:
-            return Rows(self.slot, self.written + 1, (self.candidate,), (self._read,))
-        if need is Need.LOOKAHEAD and self._speculate and self._guess not in (None, EOS):
-            assert self._guess is not None
-            return Rows(self.slot, self.written, (last, self._guess), (self._read, self._read))
-        return Rows(self.slot, self.written, (last,), (self._read,))
+            return Rows(self.slot, self.written + len(self._rows), (self._rows[-1].candidate,), (self._read,))
+        guesses = () if self._beyond is None else self._guesses[: need - 1 + self._beyond]
+        tokens = (self._target[-1] if self._target else EOS, *guesses)
+        return Rows(self.slot, self.written, tokens, (self._read,) * len(tokens))
 
     def _babbling(self) -> bool:
         """A bound on what a model gone astray can write, a function of what was read alone."""
@@ -156,9 +171,9 @@ class Stream:
         token = self._source[self._read]
         self._heard += self._begins[self._read]
         self._read += 1
+        self._deferred += self._weighed is not Need.NOTHING
         if self._rows:
-            self._guess = self.candidate
-            self._deferred += 1
+            self._guesses = self._candidates()
             self._rows = []
         self._steps.append(Step(Action.READ, token, self._read, self._heard, self.written, self._deferred))
 
@@ -179,9 +194,14 @@ class Stream:
                 self.confidence if seen else None,
                 decision.evidence,
                 tuple(self.degrees.tolist()) if seen else (),
-                tuple(self.gain.tolist()) if len(seen) > 1 else (),
+                tuple(self.gain.tolist()) if seen and self._weighed is Need.LOOKAHEAD else (),
             )
         )
         self._rows = self._rows[1:]
-        self._guess, self._deferred = None, 0
+        self._guesses = self._guesses[1:] if self._guesses[:1] == (token,) else ()
+        self._deferred = 0
         self.done = token == EOS
+
+    def _candidates(self) -> tuple[int, ...]:
+        """The next words as far as they are known, up to the end of the translation."""
+        return tuple(itertools.takewhile(lambda token: token != EOS, (row.candidate for row in self._rows)))

@@ -34,6 +34,7 @@ class Step:
     sentence: int = 0
     text: str = ""
     at: float | None = None  # seconds since the start, where the caller has a clock
+    waited: float | None = None  # seconds since the newest source word it knew was fed, where the caller has a clock
 
     def with_text(self, text: str) -> Step:
         return dataclasses.replace(self, text=text) if text else self
@@ -48,7 +49,7 @@ class Step:
         for name in ("degrees", "gain"):
             if name in kept:
                 kept[name] = [round(value, 4) for value in kept[name]]
-        for name in ("confidence", "at"):
+        for name in ("confidence", "at", "waited"):
             if name in kept:
                 kept[name] = round(kept[name], 6)
         return kept

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from bethink import folder as folders
 from bethink.backend import Backend
@@ -21,7 +22,11 @@ from bethink.trace import Step, Translation, shown
 
 
 class Translator:
-    """A model folder made ready: `Translator("de-en").translate("Guten Morgen!")`."""
+    """A model folder made ready: `Translator("de-en").translate("Guten Morgen!")`.
+
+    Never changed once it is made, so any number of threads may share it. A `Session` belongs to one of them; for many speakers on
+    one engine see `bethink.AsyncTranslator`.
+    """
 
     def __init__(
         self, model: str | os.PathLike[str], *, backend: str | None = None, device: str | None = None, threads: int = 0
@@ -44,19 +49,21 @@ class Translator:
 
     def session(self, policy: str | Policy | None = None, *, engine: Engine | None = None) -> Session:
         """One speaker; sessions that share an engine are advanced together by whoever drives it."""
-        return Session(self, self._policy(policy), engine or Engine(self.backend))
+        return Session(self, self.served(policy), engine or Engine(self.backend))
 
     def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """A whole text at once, through the very same steps as a stream."""
-        session = self.session(policy)
-        return shown(session.feed(text) + session.finish())
+        return shown(list(self.stream([text], policy)))
 
     def stream(self, chunks: Iterable[str], policy: str | Policy | None = None) -> Iterator[Step]:
         """Steps as text arrives, however it is cut."""
         session = self.session(policy)
-        for chunk in chunks:
-            yield from session.feed(chunk)
-        yield from session.finish()
+        try:
+            for chunk in chunks:
+                yield from session.feed(chunk)
+            yield from session.finish()
+        finally:
+            session.abandon()  # nothing is left, unless the reader or the source gave up
 
     def translate_many(
         self,
@@ -67,9 +74,8 @@ class Translator:
         engine: Engine | None = None,
     ) -> Iterator[Translation]:
         """One stream per line, `batch` of them at a time, results in order; lines are not split into sentences."""
-        policy = self._policy(policy)
+        policy = self.served(policy)
         engine = engine or Engine(self.backend, batch=batch)
-        check(self.backend, policy)
         waiting = deque((n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences))
         running: dict[int, Sentence] = {}
         steps: dict[int, list[Step]] = {n: [] for n, words in waiting if not words}
@@ -98,10 +104,11 @@ class Translator:
             )
         return words
 
-    def _policy(self, policy: str | Policy | None) -> Policy:
-        if policy is None:
-            return self.policy
-        return parse(policy) if isinstance(policy, str) else policy
+    def served(self, policy: str | Policy | None) -> Policy:
+        """The policy that was asked for, by default the model's own; raises for one that the model cannot serve."""
+        chosen = self.policy if policy is None else parse(policy) if isinstance(policy, str) else policy
+        check(self.backend, chosen)
+        return chosen
 
 
 class Sentence:
@@ -146,6 +153,11 @@ class Sentence:
         return step
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """A text is complete: what follows is a text of its own."""
+
+
 class Session:
     """An endless text from one speaker, sentence after sentence."""
 
@@ -155,11 +167,10 @@ class Session:
         self._translator = translator
         self._engine = engine
         self._segmenter = Segmenter(translator.source)
-        self._events: deque[Word | Boundary] = deque()
+        self._events: deque[Word | Boundary | End] = deque()
         self._sentence: Sentence | None = None
         self._count = 0
         self._spoken: int | None = None  # the sentence that wrote last, if its text stands before the next
-        self._closing = False  # whether what comes next is a text of its own
 
     def feed(self, text: str) -> list[Step]:
         """Hear more text, cut anywhere; the steps that follow from it."""
@@ -171,30 +182,42 @@ class Session:
         self.close()
         return self._drive()
 
-    def push(self, text: str) -> None:
-        """Like `feed`, for callers that drive the engine themselves and `collect` later."""
-        self._events += self._segmenter.feed(text)
-        self._hand_over()
+    def push(self, text: str) -> int:
+        """Like `feed`, for callers that drive the engine themselves and `collect` later; how many words and ends it completed."""
+        return self._hear(self._segmenter.feed(text))
 
-    def close(self) -> None:
+    def close(self) -> int:
         """Like `finish`, for callers that drive the engine themselves."""
-        self._events += self._segmenter.finish()
-        self._closing = True
+        completed = self._hear(self._segmenter.finish())
+        self._events.append(End())
         self._hand_over()
+        return completed
 
     def collect(self) -> list[Step]:
         """Steps since the last call. A sentence that ended makes room for the next, so drive the engine until none come."""
         steps: list[Step] = []
         if self._sentence is not None:
-            steps = [step.with_sentence(self._count) for step in self._sentence.take()]
+            steps = self._spaced([step.with_sentence(self._count) for step in self._sentence.take()])
             if self._sentence.stream.done:
                 self._sentence = None
                 self._count += 1
-        steps = self._spaced(steps)
         self._hand_over()
-        if self._closing and self._sentence is None:
-            self._closing, self._spoken = False, None
         return steps
+
+    @property
+    def backlog(self) -> int:
+        """Words and ends that wait until the sentence before them is written."""
+        return len(self._events)
+
+    @property
+    def moving(self) -> bool:
+        """Whether a round of the engine may bring new steps."""
+        return self._sentence is not None and self._engine.is_ready(self._sentence.stream)
+
+    @property
+    def resting(self) -> bool:
+        """Whether all sentences heard so far are complete, written and collected."""
+        return self._sentence is None and not self._events
 
     def abandon(self) -> None:
         """Drop everything in flight, the word half heard too, as when a speaker hangs up."""
@@ -215,10 +238,18 @@ class Session:
                 return steps
             steps += new
 
+    def _hear(self, events: Sequence[Word | Boundary]) -> int:
+        self._events += events
+        self._hand_over()
+        return len(events)
+
     def _hand_over(self) -> None:
         """Give the open sentence its words; the next sentence waits until this one is written."""
         while self._events and not (self._sentence and self._sentence.stream.closed):
             event = self._events.popleft()
+            if isinstance(event, End):
+                self._spoken = None
+                continue
             if self._sentence is None:
                 self._sentence = Sentence(self._translator, self._engine, self.policy, tidy=True)
             if isinstance(event, Word):

@@ -11,12 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bethink.backend import Backend, Row, Rows
+from bethink.backend import Backend, Row, Rows, onnx, window
 from bethink.backend.onnx import OnnxBackend
 from bethink.backend.torch import TorchBackend
 from bethink.engine import Engine
 from bethink.errors import ModelError
 from bethink.export import network
+from bethink.export.graph import Graph
 from bethink.folder import DECODER, ENCODER
 from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
 from bethink.model.transformer import Transformer
@@ -35,6 +36,7 @@ SPECS = [
     "offline",
     *(f"wait-k:{k}" for k in range(1, 6)),
     "adaptive:0.9,0.1,6",
+    "weigh:k=1,r=3,rate=1.2,rho=0.3",
     "pe:k=1,rho=0.003,r=2",
     "pe:k=3,rho=0.02,r=1",
     "pe-flip:k=3,tau=0.0",
@@ -160,6 +162,32 @@ def test_bytes_are_the_same_however_they_come(build: str, tmp_path: Path) -> Non
     assert answers[0] == answers[1] == answers[2]
 
 
+@pytest.mark.parametrize("limit", ["chunk", "rows"])
+def test_bytes_are_the_same_in_little_room(limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few source tokens encoded at a time, or streams that have to leave the window again and again."""
+    backend = load(random_model(BUILDS["post"], seed=5), tmp_path, "int8")
+    jobs = [(SPECS[n % len(SPECS)], sentence(n, length=2 + n % 11)) for n in range(12)]
+    expected = [translate(backend, *job) for job in jobs]
+    if limit == "chunk":
+        monkeypatch.setattr(onnx, "CHUNK", 3)
+    else:
+        monkeypatch.setattr(window, "ROWS", 3)
+    backend = OnnxBackend.load(tmp_path, threads=1)
+    assert together(backend, jobs, batch=5) == expected
+    assert [translate(backend, *job) for job in jobs] == expected
+
+
+def test_rows_stay_as_they_were(tmp_path: Path) -> None:
+    """A backend may reuse its memory, but not what it has handed out."""
+    backend = load(random_model(BUILDS["post"], seed=5), tmp_path)
+    slot = backend.open()
+    backend.read([(slot, [4, 5, 6])])
+    (row,) = backend.step([Rows(slot, 0, (EOS,), (3,))])[0]
+    before = row.degrees.copy()
+    backend.step([Rows(slot, 1, (9,), (2,))])
+    np.testing.assert_array_equal(row.degrees, before)
+
+
 def test_bytes_are_the_same_with_a_guess_and_without(tmp_path: Path) -> None:
     backend = load(random_model(BUILDS["post"], seed=4), tmp_path, "int8")
     for seed in range(6):
@@ -171,7 +199,7 @@ def test_bytes_are_the_same_with_a_guess_and_without(tmp_path: Path) -> None:
 @pytest.mark.parametrize("build", MODELS)
 def test_bytes_say_nearly_what_the_weights_say(build: str, tmp_path: Path) -> None:
     """Over rows with given tokens. Random models often hesitate; where they do not, rounding must not change their minds."""
-    model, chance = random_model(MODELS[build], seed=9), random.Random(1)
+    model, chance = random_model(dataclasses.replace(MODELS[build], width=64, hidden=128), seed=9), random.Random(1)
     rows: list[list[Row]] = []
     source = [chance.randrange(3, 20) for _ in range(60)]
     tokens = (EOS, *(chance.randrange(3, 20) for _ in range(199)))
@@ -185,7 +213,7 @@ def test_bytes_say_nearly_what_the_weights_say(build: str, tmp_path: Path) -> No
     assert np.mean([a.candidate == b.candidate for a, b in pairs]) > 0.7
     assert 0 < np.mean([abs(a.confidence - b.confidence) for a, b in pairs]) < 0.08
     if backend.capsules:
-        assert np.mean([np.abs(a.degrees - b.degrees).mean() for a, b in pairs]) < 0.03
+        assert np.mean([np.abs(a.degrees - b.degrees).mean() for a, b in pairs]) < 0.06
 
 
 def test_rows_of_zeros_stay_zeros_in_bytes(tmp_path: Path) -> None:
@@ -278,4 +306,14 @@ def test_damaged_graphs_are_one_sentence(file: str, damage: str, tmp_path: Path)
     if damage == "missing":
         (tmp_path / file).unlink()
     with pytest.raises(ModelError, match=f"cannot read .*{file}; copy or export the model again"):
+        OnnxBackend.load(tmp_path)
+
+
+@pytest.mark.parametrize("file", [ENCODER, DECODER])
+def test_a_graph_of_another_making_is_one_sentence(file: str, tmp_path: Path) -> None:
+    load(random_model(BUILDS["plain"]), tmp_path)
+    other = Graph("other")
+    other.output("sum", other.input("ids", np.int64, "B", "N") + np.array(1), np.int64, "B", "N")
+    (tmp_path / file).write_bytes(other.build().SerializeToString())
+    with pytest.raises(ModelError, match=f"{file} was made by an older version of bethink; export the model again"):
         OnnxBackend.load(tmp_path)

@@ -23,6 +23,7 @@ SPECS = [
     "wait-k:1",
     "wait-k:3,1.5",
     "adaptive:0.9,0.1,6",
+    "weigh:k=1,r=3,rate=1.2,rho=0.3",
     "pe:k=2,rho=0.05,r=2",
     "pe:k=1,rho=0.3,r=3",
     "pe-flip:k=3,tau=0.02",

@@ -14,7 +14,20 @@ from bethink.cli import main
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(bethink.__file__).parent.parent)}
 
-VERBS = ("translate", "explain", "evaluate", "plot", "prepare", "train", "average", "export", "bench", "completion")
+VERBS = (
+    "translate",
+    "serve",
+    "explain",
+    "evaluate",
+    "plot",
+    "analyze",
+    "prepare",
+    "train",
+    "average",
+    "export",
+    "bench",
+    "completion",
+)
 
 
 def sentence(capsys: pytest.CaptureFixture[str]) -> str:

@@ -132,20 +132,32 @@ def test_bench_counts(
     report = json.loads(run(capsys, *argv, "--policy", "wait-k:3", "pe:k=3,rho=0"))
     wait, pe = report["policies"]
     written = sum(len(t.writes) for t in Translator(model).translate_many(sentences, "wait-k:3"))
-    assert wait["tokens"] == written
+    assert wait["tokens"] == written * (report["sentences"] // len(sentences))
     assert wait["rows_per_token"] == pytest.approx(1, abs=0.05)
     assert (wait["rounds_per_token"] < 0.8) == (streams == "4")
     assert pe["rows_per_token"] >= 1
     assert report["load_seconds"] > 0
     assert report["peak_megabytes"] > 10
     assert wait["seconds_per_token"] * wait["tokens_per_second"] == pytest.approx(1, rel=1e-3)
+    assert wait["ratio_to_wait_k"] == 1
+    assert pe["ratio_to_wait_k"] > 0
+    assert report["first_word_seconds"] > 0
 
 
 def test_bench_for_people(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, "bench", "--model", str(model), "--repeat", "1")
-    assert "wait-k:k=3" in out
+    for policy in ("offline", "wait-k:k=3", "adaptive:", "pe:k=3", "pe-flip:k=3"):
+        assert policy in out
     assert "10 sentences, 1 at a time" in out
     assert "peak memory" in out
+    assert "÷ wait-k" in out
+
+
+def test_bench_has_a_sentence_for_every_stream(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ("bench", "--model", str(model), "--repeat", "1", "--json", "--policy", "offline", "--streams", "25")
+    report = json.loads(run(capsys, *argv))
+    assert report["sentences"] == 30
+    assert report["policies"][0]["ratio_to_wait_k"] is None  # wait-k was not asked for
 
 
 def test_bench_knows_the_toy_language_by_what_the_model_says(

@@ -55,4 +55,4 @@ class Backend(Protocol):
         """Append source ids to slots; each slot at most once per call."""
 
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
-        """Compute decoder rows; each slot at most once per call."""
+        """Compute decoder rows; each slot at most once per call. Of several rows a backend may leave out the last ones."""

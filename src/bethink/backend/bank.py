@@ -57,7 +57,8 @@ class Bank:
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
         chosen: dict[int, list[tuple[int, Rows]]] = {}
         for n, request in enumerate(requests):
-            chosen.setdefault(self._choose(request), []).append((n, request))
+            which = self._choose(request, 0)
+            chosen.setdefault(which, []).append((n, self._served_by(which, request)))
         answers: dict[int, list[Row]] = {}
         for which, group in chosen.items():
             self._encode(which, [request.slot for _, request in group])
@@ -66,11 +67,16 @@ class Bank:
                 answers[n] = rows[-len(request.tokens) :]
         return [answers[n] for n in range(len(requests))]
 
-    def _choose(self, request: Rows) -> int:
-        source, prefix = self._slots[request.slot].source, request.prefixes[0]
+    def _choose(self, request: Rows, row: int) -> int:
+        source, prefix = self._slots[request.slot].source, request.prefixes[row]
         if prefix == len(source) and source[-1] == EOS:
             return len(self._models) - 1
-        return min(max(prefix - request.start, 1), len(self._models)) - 1
+        return min(max(prefix - request.start - row, 1), len(self._models)) - 1
+
+    def _served_by(self, which: int, request: Rows) -> Rows:
+        """The rows up to the first that another model would have to compute: a row ahead is one of another lag."""
+        count = next((n for n in range(len(request.tokens)) if self._choose(request, n) != which), len(request.tokens))
+        return Rows(request.slot, request.start, request.tokens[:count], request.prefixes[:count])
 
     def _encode(self, which: int, slots: Sequence[int]) -> None:
         fresh = []

@@ -1,16 +1,15 @@
 """The backend for a CPU: the two graphs of an exported model, run by ONNX Runtime, with the caches in numpy.
 
-The graphs describe themselves: which caches there are, and their sizes, is read from the names and shapes of their inputs.
-Shapes: B requests in a call, N rows or tokens per request, K arrays of a cache, H heads, L cached positions, E head width.
+The graphs describe themselves: which caches there are, and their sizes, is read from the names and shapes of their inputs. They are
+given exactly the rows asked for, and the caches where they stand, for reading and for writing: nothing is copied from call to call.
+Shapes: R rows or tokens in a call, B requests, N the most rows of a request, I source tokens.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import threading
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -20,113 +19,112 @@ import numpy.typing as npt
 import onnxruntime
 
 from bethink.backend import Row, Rows
+from bethink.backend.window import STEP, Caches, Sizes, Whole, Window
 from bethink.errors import ModelError
 from bethink.folder import DECODER, ENCODER
 
 QUIET = 3  # errors only
-ROOM = 8  # positions by which windows grow: more is computed in vain, less is copied more often
+NEXT = ".next"  # what an output adds to the name of the cache that it continues
+CHUNK = 256  # source tokens encoded at a time: enough to use every weight well, few enough for a core's own memory
 
-Floats: TypeAlias = npt.NDArray[np.float32]
-Whole: TypeAlias = npt.NDArray[np.int64]
-
-
-class Cache:
-    """What one stream keeps of one kind, K H L E, growing by doubling."""
-
-    def __init__(self, count: int, heads: int, size: int) -> None:
-        self.row = -1  # of the window it was last shown in
-        self.shown = 0  # positions that stand there as they stand here
-        self._data = np.zeros((count, heads, 16, size), dtype=np.float32)
-
-    def write(self, start: int, values: Floats) -> None:
-        """values: K H N E, over whatever stood at start and after it."""
-        end = start + values.shape[2]
-        self._grow(end)
-        self._data[:, :, start:end] = values
-        self.shown = min(self.shown, start)
-
-    def read(self, start: int, end: int) -> Floats:
-        return self._data[:, :, start:end]
-
-    def _grow(self, length: int) -> None:
-        count, heads, have, size = self._data.shape
-        if length > have:
-            larger = np.zeros((count, heads, max(2 * have, length), size), dtype=np.float32)
-            larger[:, :, :have] = self._data
-            self._data = larger
-
-
-class Window:
-    """The caches of a call side by side, K B H L E, as a graph wants them. It stays, and who comes again brings only what is new.
-
-    What stands after a stream's length is left from others; a graph masks it.
-    """
-
-    def __init__(self, count: int, heads: int, size: int) -> None:
-        self._owners: list[weakref.ref[Cache] | None] = []
-        self._data = np.zeros((count, 0, heads, 0, size), dtype=np.float32)
-        self._memory = self._data.reshape(-1)  # may be more than needed: fresh memory is slow to touch
-
-    def show(self, caches: Sequence[Cache], lengths: Sequence[int], more: int) -> Floats:
-        """The first positions of each cache, and room for some more."""
-        self._fit(len(caches), max(lengths) + more)
-        for row, (cache, length) in enumerate(zip(caches, lengths, strict=True)):
-            owner = self._owners[row]
-            start = cache.shown if cache.row == row and owner is not None and owner() is cache else 0
-            if start < length:
-                self._data[:, row, :, start:length] = cache.read(start, length)
-            cache.row, cache.shown = row, max(start, length)
-            self._owners[row] = weakref.ref(cache)
-        return self._data[:, : len(caches)]
-
-    def _fit(self, rows: int, longest: int) -> None:
-        """Room for a few positions more than needed; much more would be computed in vain."""
-        count, have, heads, length, size = self._data.shape
-        if rows > have or not longest <= length < longest + 2 * ROOM:
-            shape = (count, rows, heads, -(-longest // ROOM) * ROOM, size)
-            needed = math.prod(shape)
-            if not needed <= self._memory.size < 8 * needed:
-                self._memory = np.zeros(2 * needed, dtype=np.float32)
-            self._data = self._memory[:needed].reshape(shape)
-            self._owners = [None] * rows
-
-
-@dataclass
-class Slot:
-    caches: dict[str, Cache]
-    length: int = 0  # source tokens encoded
+Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
+Request: TypeAlias = tuple[int, Sequence[int]]
 
 
 class Program:
     """One graph: named arrays in, named arrays out."""
 
     def __init__(self, path: Path, threads: int) -> None:
-        onnxruntime.disable_telemetry_events()
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        options.inter_op_num_threads = 1
-        options.log_severity_level = QUIET
-        # threads that spin while they wait take a core from whatever runs beside them, the other graph first of all
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        options.enable_mem_pattern = False  # plans memory for shapes that come again; ours grow with every token
         try:
-            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+            self._session = onnxruntime.InferenceSession(path, _options(threads), providers=["CPUExecutionProvider"])
         except Exception as error:  # there, each kind of damage has an unrelated class of its own
             raise ModelError(f"cannot read {path}; copy or export the model again") from error
         self.shapes: dict[str, list[int | str]] = {entry.name: entry.shape for entry in self._session.get_inputs()}
-        self.outputs = [entry.name for entry in self._session.get_outputs()]
+        if "grid" not in self.shapes:
+            raise ModelError(f"{path} was made by an older version of bethink; export the model again")
+        self._outputs = {entry.name: entry for entry in self._session.get_outputs()}
+        self._binding = self._session.io_binding()
+        self._bound: Arrays = {}  # they must live as long as ONNX Runtime knows only where they are
 
-    def run(self, feeds: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        return dict(zip(self.outputs, self._session.run(self.outputs, feeds), strict=True))
+    def run(self, feeds: Mapping[str, npt.NDArray[Any]], **dims: int) -> Arrays:
+        """What comes out is overwritten by the next run; what the graph adds to its own cache is written there."""
+        for name, array in feeds.items():
+            if self._bound.get(name) is not array:
+                self._bind(name, array)
+        results = {name: self._result(name, dims) for name in self._outputs if not name.endswith(NEXT)}
+        self._session.run_with_iobinding(self._binding)
+        return results
 
-    def caches(self) -> dict[str, tuple[int, int, int]]:
+    def caches(self) -> dict[str, Sizes]:
         """How many arrays each cache has that the graph looks at, their heads and their width."""
-        found: dict[str, tuple[int, int, int]] = {}
+        found: dict[str, Sizes] = {}
         for name, shape in self.shapes.items():
             kind, dot, number = name.partition(".")
             if dot:
-                found[kind] = (max(int(number) + 1, found.get(kind, (0,))[0]), int(shape[1]), int(shape[3]))
+                found[kind] = (max(int(number) + 1, found.get(kind, (0,))[0]), int(shape[2]), int(shape[4]))
         return found
+
+    def _bind(self, name: str, array: npt.NDArray[Any]) -> None:
+        self._bound[name] = array
+        self._binding.bind_cpu_input(name, array)
+        if name + NEXT in self._outputs:
+            self._bind_output(name + NEXT, array)
+
+    def _result(self, name: str, dims: Mapping[str, int]) -> npt.NDArray[Any]:
+        entry = self._outputs[name]
+        shape = tuple(dims.get(dim, dim) for dim in entry.shape)
+        if name not in self._bound or self._bound[name].shape != shape:
+            self._bound[name] = np.empty(shape, dtype=np.int64 if entry.type == "tensor(int64)" else np.float32)
+            self._bind_output(name, self._bound[name])
+        return self._bound[name]
+
+    def _bind_output(self, name: str, array: npt.NDArray[Any]) -> None:
+        self._binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+
+
+def _options(threads: int) -> onnxruntime.SessionOptions:
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = QUIET
+    # threads that spin while they wait take a core from whatever runs beside them, the other graph first of all
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.enable_mem_pattern = False  # plans memory for shapes that come again; ours grow with every token
+    return options
+
+
+@dataclass(frozen=True)
+class Batch:
+    """New tokens of several streams as a graph takes them."""
+
+    feeds: Arrays
+    ends: list[int]  # positions each stream has with them
+    owners: Whole  # R, which stream a token belongs to
+
+    @classmethod
+    def of(cls, starts: Sequence[int], tokens: Sequence[Sequence[int]], seats: Sequence[int], width: int) -> Batch:
+        """seats: in which row of the grid each stream stands; width: how long these rows are."""
+        counts = list(map(len, tokens))
+        owners = np.repeat(np.arange(len(counts)), counts)
+        within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        cells = np.array(seats)[owners] * width + within
+        grid = np.full(len(counts) * width, -1)
+        grid[cells] = np.arange(len(cells))
+        feeds = {
+            "ids": np.fromiter(itertools.chain.from_iterable(tokens), dtype=np.int64),
+            "places": np.array(starts)[owners] + within,
+            "grid": grid.reshape(-1, width),
+            "cells": cells,
+        }
+        return cls(feeds, [start + count for start, count in zip(starts, counts, strict=True)], owners)
+
+
+@dataclass
+class Slot:
+    heard: Caches  # what the encoder keeps
+    said: Caches  # what the decoder keeps, and what the encoder made for it
+    length: int = 0  # source tokens encoded
 
 
 class OnnxBackend:
@@ -134,8 +132,9 @@ class OnnxBackend:
 
     def __init__(self, encoder: Program, decoder: Program) -> None:
         self._encoder, self._decoder = encoder, decoder
-        self._kinds = encoder.caches() | decoder.caches()
-        self._windows = {kind: Window(*sizes) for kind, sizes in self._kinds.items()}
+        self._heard, self._said = Window(encoder.caches()), Window(decoder.caches())
+        self._causal = "encoder" in encoder.caches()
+        self._sources = [kind for kind in decoder.caches() if kind != "decoder"]  # what is kept of source tokens
         self._turn = threading.Lock()  # a backend may serve several threads, its windows one call
         self._slots: dict[int, Slot] = {}
         self._numbers = itertools.count()
@@ -147,75 +146,78 @@ class OnnxBackend:
 
     @property
     def causal(self) -> bool:
-        return "encoder" in self._kinds
+        return self._causal
 
     @property
     def capsules(self) -> bool:
-        return "capsules" in self._kinds
+        return "capsules" in self._sources
 
     def open(self) -> int:
         number = next(self._numbers)
-        self._slots[number] = Slot({kind: Cache(*sizes) for kind, sizes in self._kinds.items()})
+        self._slots[number] = Slot(self._heard.open(), self._said.open())
         return number
 
     def close(self, slot: int) -> None:
-        del self._slots[slot]
+        with self._turn:
+            closed = self._slots.pop(slot)
+            self._heard.close(closed.heard)
+            self._said.close(closed.said)
 
-    def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
-        slots = [self._slots[slot] for slot, _ in requests]
-        starts = [slot.length for slot in slots]
-        tokens = [ids for _, ids in requests]
-        caches = {"encoder": starts} if self.causal else {}
-        self._run(self._encoder, slots, starts, tokens, caches)
-        for slot, ids in zip(slots, tokens, strict=True):
-            slot.length += len(ids)
+    def read(self, requests: Sequence[Request]) -> None:
+        for some in _chunks(requests, cut=self.causal):
+            with self._turn:
+                self._encode([self._slots[slot] for slot, _ in some], [ids for _, ids in some])
 
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
-        slots = [self._slots[request.slot] for request in requests]
-        starts = [request.start for request in requests]
-        heard = [max(request.prefixes) for request in requests]
-        caches = {"decoder": starts, "cross": heard} | ({"capsules": heard} if self.capsules else {})
-        prefixes = _padded([request.prefixes for request in requests])
-        tokens = [request.tokens for request in requests]
-        results = self._run(self._decoder, slots, starts, tokens, caches, prefixes=prefixes)
-        none = np.zeros((*prefixes.shape, 0), dtype=np.float32)
-        return _rows(requests, results["candidate"], results["confidence"], results.get("degrees", none))
-
-    def _run(
-        self,
-        program: Program,
-        slots: Sequence[Slot],
-        starts: Sequence[int],
-        tokens: Sequence[Sequence[int]],
-        caches: Mapping[str, Sequence[int]],
-        **more: Whole,
-    ) -> dict[str, npt.NDArray[Any]]:
-        """Run a graph on new tokens and the first positions of some caches; keep what is new for any cache."""
-        ids = _padded(tokens)
-        feeds: dict[str, npt.NDArray[Any]] = {"ids": ids, "starts": np.array(starts), **more}
         with self._turn:
-            for kind, lengths in caches.items():
-                shown = self._windows[kind].show([slot.caches[kind] for slot in slots], lengths, ids.shape[1])
-                feeds |= {f"{kind}.{n}": array for n, array in enumerate(shown)}
-            results = program.run(feeds)
-        for kind in results.keys() & self._kinds.keys():
-            for n, (slot, start, row) in enumerate(zip(slots, starts, tokens, strict=True)):
-                slot.caches[kind].write(start, results[kind][:, n, :, : len(row)])
-        return results
+            results = self._decode(requests, [self._slots[request.slot].said for request in requests])
+            candidates, confidences = results["candidate"].tolist(), results["confidence"].tolist()
+            degrees = results["degrees"].copy() if self.capsules else np.zeros((len(candidates), 0), np.float32)
+        rows = zip(candidates, confidences, degrees, strict=True)
+        return [[_row(next(rows), prefix) for prefix in request.prefixes] for request in requests]
+
+    def _encode(self, slots: Sequence[Slot], tokens: Sequence[Sequence[int]]) -> None:
+        heard = [slot.heard for slot in slots]
+        first = self._heard.seat(heard)
+        width = max(2, *map(len, tokens))  # at least 2: see export.network
+        if not self.causal:
+            width = -(-width // STEP) * STEP  # there, it is also how many positions there are
+        batch = Batch.of([slot.length for slot in slots], tokens, [caches.row - first for caches in heard], width)
+        past = self._heard.show("encoder", heard, first, batch.ends) if self.causal else {}
+        results = self._encoder.run(batch.feeds | past, R=len(batch.owners))
+        for kind in self._sources:
+            self._said.write(kind, [slot.said for slot in slots], batch.owners, batch.feeds["places"], results[kind])
+        for slot, end in zip(slots, batch.ends, strict=True):
+            slot.length = end
+
+    def _decode(self, requests: Sequence[Rows], said: Sequence[Caches]) -> Arrays:
+        first = self._said.seat(said)
+        tokens, starts = [request.tokens for request in requests], [request.start for request in requests]
+        batch = Batch.of(starts, tokens, [caches.row - first for caches in said], max(map(len, tokens)))
+        prefixes = itertools.chain.from_iterable(request.prefixes for request in requests)
+        feeds = batch.feeds | {"prefixes": np.fromiter(prefixes, dtype=np.int64)}
+        feeds |= self._said.show("decoder", said, first, batch.ends)
+        heard = [max(request.prefixes) for request in requests]
+        for kind in self._sources:
+            feeds |= self._said.show(kind, said, first, heard)
+        return self._decoder.run(feeds, R=len(batch.owners), I=feeds["cross.0"].shape[3])
 
 
-def _padded(rows: Sequence[Sequence[int]]) -> Whole:
-    padded = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
-    for n, row in enumerate(rows):
-        padded[n, : len(row)] = row
-    return padded
+def _row(values: tuple[int, float, npt.NDArray[np.float32]], prefix: int) -> Row:
+    candidate, confidence, degrees = values
+    return Row(candidate, confidence, degrees[:prefix])
 
 
-def _rows(requests: Sequence[Rows], candidates: Whole, confidences: Floats, degrees: Floats) -> list[list[Row]]:
-    return [
-        [
-            Row(int(candidates[b, n]), float(confidences[b, n]), degrees[b, n, :prefix])
-            for n, prefix in enumerate(request.prefixes)
-        ]
-        for b, request in enumerate(requests)
-    ]
+def _chunks(requests: Sequence[Request], *, cut: bool) -> Iterator[list[Request]]:
+    """The same tokens in the same order, not too many at a time; `cut` says whether those of one stream may be parted."""
+    some: list[Request] = []
+    for slot, ids in requests:
+        size = CHUNK if cut else len(ids)
+        for begin in range(0, len(ids), size):
+            piece = ids[begin : begin + size]
+            if some and sum(len(other) for _, other in some) + len(piece) > CHUNK:
+                yield some
+                some = []
+            some.append((slot, piece))
+    if some:
+        yield some

@@ -5,6 +5,7 @@ Shapes: B requests in a call, N rows or tokens per request, S slots, L cached po
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,6 +65,7 @@ class TorchBackend:
     def __init__(self, model: Transformer, device: str | torch.device = "cpu") -> None:
         self.model = model.to(device).eval()
         self._device = torch.device(device)
+        self._turn = threading.Lock()  # a backend may serve several threads, its stores one call
         self._free: list[int] = []
         self._lengths: list[int] = []  # source tokens encoded, per slot
         config, like = model.config, torch.zeros(0, device=device)
@@ -91,18 +93,28 @@ class TorchBackend:
         return self.model.config.capsules is not None
 
     def open(self) -> int:
-        if not self._free:
-            self._free.append(len(self._lengths))
-            self._lengths.append(0)
-        slot = self._free.pop()
-        self._lengths[slot] = 0
-        return slot
+        with self._turn:
+            if not self._free:
+                self._free.append(len(self._lengths))
+                self._lengths.append(0)
+            slot = self._free.pop()
+            self._lengths[slot] = 0
+            return slot
 
     def close(self, slot: int) -> None:
-        self._free.append(slot)
+        with self._turn:
+            self._free.append(slot)
+
+    def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
+        with self._turn:
+            self._read(requests)
+
+    def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
+        with self._turn:
+            return self._step(requests)
 
     @torch.inference_mode()
-    def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
+    def _read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
         slots = self._tensor([slot for slot, _ in requests])
         starts = self._tensor([self._lengths[slot] for slot, _ in requests])
         ids = self._padded([tuple(ids) for _, ids in requests])
@@ -117,7 +129,7 @@ class TorchBackend:
         self._keep(self.model.source_memory(memory), slots, positions)
 
     @torch.inference_mode()
-    def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
+    def _step(self, requests: Sequence[Rows]) -> list[list[Row]]:
         slots = self._tensor([request.slot for request in requests])
         starts = self._tensor([request.start for request in requests])
         ids = self._padded([request.tokens for request in requests])

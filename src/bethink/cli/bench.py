@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import statistics
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bethink.cli.common import Verbs, add_model, add_policy, console, count, describe, open_translator, verb
-from bethink.errors import DataError
-from bethink.policy import WaitK
+from bethink.errors import DataError, ModelError
+from bethink.policy import RULES, Action, WaitK
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,13 +39,14 @@ GERMAN = (
 
 @dataclass(frozen=True)
 class Cost:
-    """One policy over all sentences."""
+    """One policy over all sentences: the fastest of its runs, and its time beside that of wait-k."""
 
     policy: str
     seconds: float
     tokens: int  # written, end-of-sentence included
     rounds: int  # batched model calls
     rows: int  # decoder positions computed
+    ratio: float | None = None  # seconds per token ÷ those of the first wait-k, run by run; the median
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -52,6 +55,7 @@ class Cost:
             "seconds": round(self.seconds, 6),
             "seconds_per_token": round(self.seconds / self.tokens, 9),
             "tokens_per_second": round(self.tokens / self.seconds, 3),
+            "ratio_to_wait_k": None if self.ratio is None else round(self.ratio, 4),
             "rounds_per_token": round(self.rounds / self.tokens, 4),
             "rows_per_token": round(self.rows / self.tokens, 4),
         }
@@ -63,8 +67,9 @@ def add(verbs: Verbs) -> None:
         "bench",
         "measure speed, model calls and memory",
         "Translates sentences with every policy given and says what a written token costs: time, batched model calls (rounds) and "
-        "decoder positions (rows), beside the time to load the model and the peak memory of the process. Sentences are there at once, "
-        "so nothing waits for a speaker; each policy runs a few times and the fastest counts.",
+        "decoder positions (rows), beside the time to load the model, the time to its first word and the peak memory of the process. "
+        "Sentences are there at once, so nothing waits for a speaker; policies take turns a few times, and of each the fastest run "
+        "counts. Where wait-k is among them, what the others cost is also given as times that.",
         (
             "",
             "--policy wait-k:k=3 pe:k=3 --threads 1",
@@ -74,7 +79,11 @@ def add(verbs: Verbs) -> None:
     )
     add_policy(made, several=True)
     made.add_argument(
-        "--streams", type=count, default=1, metavar="N", help="sentences translated at the same time (default: 1)"
+        "--streams",
+        type=count,
+        default=1,
+        metavar="N",
+        help="sentences translated at the same time; if there are fewer, they are repeated (default: 1)",
     )
     made.add_argument(
         "--source", metavar="FILE", help="sentences to translate, one per line (default: ten built-in ones)"
@@ -90,14 +99,18 @@ def run(args: argparse.Namespace) -> int:
     began = time.perf_counter()
     translator = open_translator(args)
     load = time.perf_counter() - began
-    sentences = _sentences(args.source, translator)
-    policies = args.policy or list(dict.fromkeys((translator.policy, WaitK(k=getattr(translator.policy, "k", 3)))))
-    costs = [measure(translator, sentences, policy, args.streams, args.repeat) for policy in policies]
+    lines = sentences(args.source, translator)
+    first = first_word(translator, lines[0])
+    lines *= math.ceil(args.streams / len(lines))
+    policies = args.policy or served(translator)
+    with console(stderr=True).status(f"{len(policies)} policies, {args.repeat} times"):
+        costs = race(translator, lines, policies, args.streams, args.repeat)
     facts = {
         "model": translator.name,
-        "sentences": len(sentences),
+        "sentences": len(lines),
         "streams": args.streams,
         "load_seconds": round(load, 4),
+        "first_word_seconds": round(first, 4),
         "peak_megabytes": peak_memory(),
     }
     if args.json:
@@ -107,22 +120,65 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def measure(translator: Translator, sentences: Sequence[str], policy: Policy, streams: int, repeat: int) -> Cost:
-    """The fastest of `repeat` runs, after one sentence to warm up."""
+def served(translator: Translator) -> list[Policy]:
+    """What the model recommends, and one policy of every kind that it can serve, at the same k."""
+    k = getattr(translator.policy, "k", 3)
+    found: list[Policy] = [translator.policy]
+    for name, kind in RULES.items():
+        policy = kind(k=k) if name in ("wait-k", "weigh", "pe", "pe-flip") else kind()
+        try:
+            found.append(translator.served(policy))
+        except ModelError:
+            continue
+    return list(dict.fromkeys(found))
+
+
+def first_word(translator: Translator, line: str) -> float:
+    """Seconds that a model just loaded takes to show something of a sentence that is there at once."""
+    began = time.perf_counter()
+    for step in translator.stream([line]):
+        if step.action is Action.WRITE and step.text:
+            break
+    return time.perf_counter() - began
+
+
+def race(
+    translator: Translator, lines: Sequence[str], policies: Sequence[Policy], streams: int, repeat: int
+) -> list[Cost]:
+    """The fastest run of each policy; they take turns, so that what else the machine does falls on all alike."""
+    runs: dict[Policy, list[Cost]] = {policy: [] for policy in policies}
+    for turn in range(repeat):
+        for policy, done in runs.items():
+            done.append(measure(translator, lines, policy, streams, 1, warm=turn > 0))
+    base = next((done for policy, done in runs.items() if isinstance(policy, WaitK)), None)
+    return [replace(min(done, key=lambda cost: cost.seconds), ratio=_ratio(done, base)) for done in runs.values()]
+
+
+def measure(
+    translator: Translator, lines: Sequence[str], policy: Policy, streams: int, repeat: int, *, warm: bool = False
+) -> Cost:
+    """The fastest of `repeat` runs, after a few sentences to warm up."""
+    if not warm:
+        _once(translator, lines[:streams], policy, streams)
+    return min((_once(translator, lines, policy, streams) for _ in range(repeat)), key=lambda cost: cost.seconds)
+
+
+def _once(translator: Translator, lines: Sequence[str], policy: Policy, streams: int) -> Cost:
     from bethink.engine import Engine
 
-    list(translator.translate_many(sentences[:1], policy, batch=1))
-    best: Cost | None = None
-    for _ in range(repeat):
-        engine = Engine(translator.backend, batch=streams)
-        began = time.perf_counter()
-        done = list(translator.translate_many(sentences, policy, batch=streams, engine=engine))
-        seconds = time.perf_counter() - began
-        tokens = sum(len(translation.writes) for translation in done)
-        if best is None or seconds < best.seconds:
-            best = Cost(str(policy), seconds, tokens, engine.rounds, engine.rows)
-    assert best is not None, "at least one run"
-    return best
+    engine = Engine(translator.backend, batch=streams)
+    began = time.perf_counter()
+    done = list(translator.translate_many(lines, policy, batch=streams, engine=engine))
+    seconds = time.perf_counter() - began
+    tokens = sum(len(translation.writes) for translation in done)
+    return Cost(str(policy), seconds, tokens, engine.rounds, engine.rows)
+
+
+def _ratio(done: Sequence[Cost], base: Sequence[Cost] | None) -> float | None:
+    if base is None:
+        return None
+    pairs = zip(done, base, strict=True)
+    return statistics.median((a.seconds / a.tokens) / (b.seconds / b.tokens) for a, b in pairs)
 
 
 def peak_memory() -> float | None:
@@ -141,15 +197,17 @@ def table(model: str, facts: dict[str, Any], costs: Sequence[Cost]) -> Table:
     from rich.text import Text
 
     peak = "" if facts["peak_megabytes"] is None else f", peak memory {facts['peak_megabytes']:.0f} MB"
-    told = f"{model}: {facts['sentences']} sentences, {facts['streams']} at a time; loaded in {facts['load_seconds']:.2f} s{peak}"
+    told = f"{model}: {facts['sentences']} sentences, {facts['streams']} at a time\nloaded in {facts['load_seconds']:.2f} s, "
+    told += f"first word {facts['first_word_seconds']:.3f} s later{peak}"
     made = Table(box=SIMPLE_HEAD, caption=Text(told, "table.caption"), caption_justify="left")
     made.add_column("policy")
-    for heading in ("ms per token", "tokens/s", "rounds per token", "rows per token", "tokens"):
+    for heading in ("ms per token", "÷ wait-k", "tokens/s", "rounds per token", "rows per token", "tokens"):
         made.add_column(heading, justify="right")
     for cost in costs:
         made.add_row(
             Text(cost.policy),
             f"{1000 * cost.seconds / cost.tokens:.3f}",
+            "–" if cost.ratio is None else f"{cost.ratio:.2f}",
             f"{cost.tokens / cost.seconds:,.0f}",
             f"{cost.rounds / cost.tokens:.2f}",
             f"{cost.rows / cost.tokens:.2f}",
@@ -158,7 +216,7 @@ def table(model: str, facts: dict[str, Any], costs: Sequence[Cost]) -> Table:
     return made
 
 
-def _sentences(file: str | None, translator: Translator) -> list[str]:
+def sentences(file: str | None, translator: Translator) -> list[str]:
     if file is not None:
         from bethink.evaluate.instances import read_lines
 

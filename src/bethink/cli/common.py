@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EXAMPLES = "examples:\n{}"
 PREFERRED = ("de-en", "toy")  # the models looked for when none is named
-POLICIES = "offline, wait-k:k=3, adaptive:rho_1=0.6,rho_k=0.0,k_max=10, pe:k=3,rho=0.24,r=2 or pe-flip:k=3,tau=0.12"
+POLICIES = (
+    "offline, wait-k:k=3, adaptive:rho_1=0.6,rho_k=0.0,k_max=10, weigh:k=2,r=4,rate=1.2,rho=0.9, "
+    "pe:k=3,rho=0.24,r=2 or pe-flip:k=3,tau=0.12"
+)
 
 
 def verb(
@@ -55,10 +58,11 @@ class Help(argparse.RawDescriptionHelpFormatter):
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
+def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     parser.add_argument(
         "--model",
         metavar="NAME|DIR",
+        nargs="+" if several else None,
         help="a model folder, or the name of one in ./models, $BETHINK_MODELS, the user's cache or the package (default: de-en, else toy)",
     )
     parser.add_argument(

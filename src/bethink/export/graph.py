@@ -19,7 +19,7 @@ IR_VERSION = 10  # of the file format; every onnxruntime that bethink allows rea
 Array: TypeAlias = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Value:
     """The result of one node, or an input or constant, by its name in the graph."""
 
@@ -40,6 +40,10 @@ class Value:
 
     def __matmul__(self, other: Operand) -> Value:
         return self.op("MatMul", other)
+
+    def times_turned(self, other: Operand) -> Value:
+        """A product with a matrix turned over."""
+        return self.op("FusedMatMul", other, transB=1, domain=CONTRIBUTED)
 
     def __lt__(self, other: Operand) -> Value:
         return self.op("Less", other)
@@ -109,7 +113,11 @@ class Graph:
         return Value(self, name)
 
     def output(self, name: str, value: Value, kind: npt.DTypeLike, *dims: int | str) -> None:
-        self._nodes.append(helper.make_node("Identity", [value.name], [name]))
+        """Give the result of a node out under a name, which becomes its own: another node to rename it would copy it."""
+        for node in self._nodes:
+            for names in (node.input, node.output):
+                names[:] = [name if each == value.name else each for each in names]
+        value.name = name
         self._outputs.append(helper.make_tensor_value_info(name, _kind(kind), dims))
 
     def constant(self, array: Operand) -> Value:

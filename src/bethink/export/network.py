@@ -5,12 +5,19 @@ memory, that masks are made inside from a few numbers per stream, that nothing a
 also needs no exporter, whose interface and dependencies change from one torch release to the next. The order of things, and
 every name, is that of `bethink.model`.
 
-A token's results are the same to the last bit however many streams, rows or new tokens share the call: every linear layer keeps rows
-apart, a token stands in attention at its own position with nothing but masked padding after the last, and no row is multiplied alone.
+A call has R rows, one per new token, of B streams. Linear layers see just these rows; attention lays them out as B N, N being the
+most that any stream has, so that a stream's rows stand before its keys.
 
-Shapes: B stream, N new tokens, R = B N rows, P cached positions, I source tokens, H heads, E head width, D width, V vocabulary,
+A token's results are the same to the last bit however many streams, rows or new tokens share the call: every linear layer keeps rows
+apart, and a token stands in attention at its own position with nothing but masked padding after the last. ONNX Runtime multiplies
+a single row in another order than several, so it must be one or the other always: the decoder, which has a row or two per stream,
+multiplies each alone, which is fastest for so few; the encoder multiplies those of a stream together, and is given at least two places.
+
+Shapes: R rows, B stream, N rows of a stream, P cached positions, I source tokens, H heads, E head width, D width, V vocabulary,
 J capsule, C capsule width. A cache holds the keys and values of each layer in turn; it comes in as inputs name.0, name.1, …,
-each B H P E, and what is new leaves as one output, name, with all of them stacked in front of B.
+each B 1 H P E. With the new tokens in their places it leaves as outputs name.0.next, … of the same shape: they may be the memory of
+the inputs, and then nothing is copied. What the encoder makes for the decoder leaves
+as one output, name, R rows with all arrays of that cache side by side.
 """
 
 from __future__ import annotations
@@ -32,10 +39,13 @@ Weights = Mapping[str, Array]  # by the names of the model's state, and the tabl
 EPSILON = 1e-5  # of layer normalisation
 NEVER = np.array(-np.inf, dtype=np.float32)
 ZERO, ONE = np.array(0), np.array(1)
+ENDS = np.array([PAD, EOS])
+BARRED = np.array([-np.inf, 0], dtype=np.float32)
+BLOCK = 256  # tokens compared at once, at most
 
 
 def encoder(config: ModelConfig, weights: Weights, precision: str = "float32") -> onnx.ModelProto:
-    """ids, starts and the cache `encoder` → what is new for the caches `encoder`, `cross` and `capsules`.
+    """The rows and the cache `encoder` → what is new for the caches `encoder`, `cross` and `capsules`.
 
     A bidirectional encoder is given a sentence once, whole, and has no cache of its own.
     """
@@ -48,14 +58,12 @@ def encoder(config: ModelConfig, weights: Weights, precision: str = "float32") -
     for n in range(config.encoder_layers):
         x = net.self_attention(x, f"encoder.{n}.itself", n)
         x = net.feed_forward(x, f"encoder.{n}.feed")
-    if config.causal:
-        net.keep_fresh()
     net.keep_source(net.norm(x, "encoder_norm"))
     return net.graph.build()
 
 
 def decoder(config: ModelConfig, weights: Weights, precision: str = "float32") -> onnx.ModelProto:
-    """ids, starts, prefixes and the caches → candidate, confidence and degrees of every row, and what is new for `decoder`."""
+    """The rows, their prefixes and the caches → candidate, confidence and degrees of every row, and what is new for `decoder`."""
     net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
     readable = net.hear()
@@ -67,12 +75,14 @@ def decoder(config: ModelConfig, weights: Weights, precision: str = "float32") -
     if config.capsules:
         x = net.feed_back(x, config.capsules, readable)
     net.choose(net.norm(x, "output_norm"))
-    net.keep_fresh()
     return net.graph.build()
 
 
 class _Network:
-    """The parts of both graphs. Between attentions everything is rows, R D, so that each linear layer is one product."""
+    """The parts of both graphs, and the inputs they share.
+
+    ids, places: R, the tokens and their positions. grid: B N, which row stands there, or -1. cells: R, where in the grid a row stands.
+    """
 
     def __init__(self, name: str, config: ModelConfig, weights: Weights, precision: str) -> None:
         self.graph = Graph(name)
@@ -81,70 +91,81 @@ class _Network:
         self._weights = weights
         self._precision = PRECISIONS[precision]
         self._heads = (config.heads, config.width // config.heads)
-        self._ids = self.graph.input("ids", np.int64, "B", "N")
-        self._starts = self.graph.input("starts", np.int64, "B").expand(1)  # B 1
-        self._grid = self._ids.shape()  # B and N
-        self._positions = self._starts + self.graph.count(self._ids.size(1))  # B N
+        self._ids = self.graph.input("ids", np.int64, "R")
+        self._places = self.graph.input("places", np.int64, "R")
+        self._grid = self.graph.input("grid", np.int64, "B", "N")
+        self._cells = self.graph.input("cells", np.int64, "R")
         self._past: list[Value] = []
-        self._places: Value  # of the new tokens in it
+        self._targets: Value  # where in it the new tokens belong
         self._cross: list[Value] = []
         self._look: Value  # what is added to the scores of self-attention, 0 or -inf
         self._listen: Value  # the same for cross-attention
-        self._fresh: list[Value] = []  # per layer 2 B H N E
+        self._together = name == "encoder"  # a stream's rows are multiplied at once
 
     # ways in
 
     def recall(self, layers: int) -> None:
         """Look back only. New tokens take their own places in the cache, so that sums do not depend on what came together."""
         self._past = self._cache(self._name, layers, "P")
-        cached = self.graph.count(self._past[0].size(2))
-        self._look = _bias((cached < (self._positions + ONE).expand(2)).expand(1))  # B 1 N+1 P
-        place = self._positions.expand(1, 3) + np.zeros((1, self._heads[0], 1, 1), dtype=np.int64)  # B H N 1
-        stream = self.graph.count(self._ids.size(0)).expand(1, 2, 3) + place * ZERO
-        head = place * ZERO + np.arange(self._heads[0]).reshape(1, -1, 1, 1)
-        self._places = self.graph.concat([stream, head, place], axis=-1)  # B H N 3
+        seen = self.graph.count(self._past[0].size(3)) < (self._places + ONE).take(self._grid).expand(2, 3, 4)
+        self._look = self._arranged(seen.where(0.0, NEVER))  # B N 1 1 P
+        heads = np.stack([np.zeros(self._heads[0], dtype=np.int64), np.arange(self._heads[0])], axis=1)[None]  # 1 H 2
+        stream = self._cells / self._grid.size(1)  # whole numbers, rounded down
+        places = [self._per_head(stream), self._per_head(stream * ZERO) + heads, self._per_head(self._places)]
+        self._targets = self.graph.concat(places, axis=-1)  # R H 4
+
+    def _per_head(self, numbers: Value) -> Value:
+        """R → R H 1"""
+        return numbers.expand(1, 2) + np.zeros((1, self._heads[0], 1), dtype=np.int64)
 
     def see_all(self) -> None:
         """Look at all of a sentence."""
-        self._look = self._ids.op("Greater", np.array(PAD)).expand(1, 2).where(0.0, NEVER)  # B 1 1 N
+        self._look = (self._grid < ZERO).where(NEVER, np.array(0, dtype=np.float32)).expand(1, 2, 3)  # B 1 1 1 N
 
     def hear(self) -> Value:
-        """The source that the decoder may look at; returns B 1 N I, 1 where a row's prefix has the token, else 0."""
-        prefixes = self.graph.input("prefixes", np.int64, "B", "N").op("Max", ONE)  # padding rows look somewhere too
+        """The source that the decoder may look at; returns B N 1 1 I, 1 where a row's prefix has the token, else 0."""
+        prefixes = self.graph.input("prefixes", np.int64, "R")
         self._cross = self._cache("cross", self._config.decoder_layers, "I")
-        readable = self.graph.count(self._cross[0].size(2)) < prefixes.expand(1, 3)
-        self._listen = _bias(readable)  # B 1 N+1 I
+        readable = self.graph.count(self._cross[0].size(3)) < prefixes.take(self._grid).expand(2, 3, 4)
+        self._listen = readable.where(0.0, NEVER)
         return readable.cast(np.float32)
 
     def _cache(self, name: str, layers: int, length: str) -> list[Value]:
         heads, size = self._heads
-        return [self.graph.input(f"{name}.{k}", np.float32, "B", heads, length, size) for k in range(2 * layers)]
+        return [self.graph.input(f"{name}.{k}", np.float32, "B", 1, heads, length, size) for k in range(2 * layers)]
 
     def embed(self, table: str) -> Value:
         last = len(self._weights["positions"]) - 1
-        places = self.graph.constant(self._weights["positions"]).take(self._positions.op("Min", np.array(last)))
-        words = self._precision.take(self._weights[f"{table}.weight"], self._ids)
-        return (words * math.sqrt(self._config.width) + places).reshape(-1, self._config.width)
+        places = self.graph.constant(self._weights["positions"]).take(self._places.op("Min", np.array(last)))
+        return (
+            self._precision.take(self._weights[f"{table}.weight"], self._ids) * math.sqrt(self._config.width) + places
+        )
 
     # layers
 
     def self_attention(self, x: Value, name: str, layer: int) -> Value:
         def attend(x: Value) -> Value:
             projected = self._linear(x, f"{name}.attention.query", f"{name}.attention.memory")
-            query, fresh = self._split(projected, 3, *self._heads).split(1, 2)
-            self._fresh.append(fresh)
-            keys, values = (part.squeeze(0) for part in fresh.split(1, 1))
-            if self._past:
-                keys = self._past[2 * layer].op("ScatterND", self._places, keys)
-                values = self._past[2 * layer + 1].op("ScatterND", self._places, values)
-            return self._attend(query.squeeze(0), keys, values, self._look, f"{name}.attention.out")
+            query, *fresh = projected.split(*[self._config.width] * 3, axis=1)
+            keys, values = (self._remember(part, 2 * layer + n) for n, part in enumerate(fresh))
+            return self._attend(query, keys, values, self._look, f"{name}.attention.out")
 
         return self._residual(x, f"{name}.residual.norm", attend)
 
+    def _remember(self, fresh: Value, number: int) -> Value:
+        """R D → B 1 H P E: the cached keys or values and the new ones, or of a sentence given whole, all there are."""
+        if self._past:
+            known = self._past[number].op("ScatterND", self._targets, fresh.reshape(-1, *self._heads))
+            self.graph.output(
+                f"{self._name}.{number}.next", known, np.float32, "B", 1, self._heads[0], "P", self._heads[1]
+            )
+            return known
+        return self._arranged(self._laid_out(fresh, *self._heads))
+
     def cross_attention(self, x: Value, name: str, layer: int) -> Value:
         def attend(x: Value) -> Value:
-            query = self._split(self._linear(x, f"{name}.cross.query"), 1, *self._heads).squeeze(0)
             keys, values = self._cross[2 * layer : 2 * layer + 2]
+            query = self._linear(x, f"{name}.cross.query")
             return self._attend(query, keys, values, self._listen, f"{name}.cross.out")
 
         return self._residual(x, f"{name}.residual.norm", attend)
@@ -170,101 +191,103 @@ class _Network:
 
     def _linear(self, x: Value, *names: str) -> Value:
         """One or several linear layers on the same rows, side by side."""
-        weight = np.concatenate([self._weights[f"{name}.weight"] for name in names])
-        biases = [self._weights[f"{name}.bias"] for name in names if f"{name}.bias" in self._weights]
-        return self._precision.linear(x, weight, np.concatenate(biases) if biases else None)
+        weights = [self._part(name, "weight") for name in names]
+        biases = [self._part(name, "bias") for name in names if f"{name}.bias" in self._weights]
+        return self._precision.linear(x, np.concatenate(weights), np.concatenate(biases) if biases else None)
 
-    def _split(self, rows: Value, parts: int, heads: int, size: int) -> Value:
-        """R (parts heads size) → parts B heads N size."""
-        return rows.reshape(self._grid, parts, heads, size).transpose(2, 0, 3, 1, 4)
+    def _part(self, name: str, kind: str) -> Array:
+        """Queries come divided by the square root of their width, which spares the scores that."""
+        part = self._weights[f"{name}.{kind}"]
+        return part / np.float32(math.sqrt(self._heads[1])) if name.endswith(".query") else part
 
     def _attend(self, query: Value, keys: Value, values: Value, bias: Value, out: str) -> Value:
-        scores = _accompanied(query) @ keys.transpose(0, 1, 3, 2) * (1 / math.sqrt(self._heads[1])) + bias
-        found = _alone(scores.softmax(-1) @ values)
-        return self._linear(found.transpose(0, 2, 1, 3).reshape(-1, self._config.width), out)
+        queries = self._arranged(self._laid_out(query, *self._heads))
+        found = (queries.times_turned(keys) + bias).softmax(-1) @ values
+        return self._linear(self._gathered(self._arranged(found), self._config.width), out)
+
+    def _arranged(self, rows: Value) -> Value:
+        """B N H 1 … ↔ B 1 H N …, where rows are multiplied together."""
+        return rows.transpose(0, 3, 2, 1, 4) if self._together else rows
+
+    def _laid_out(self, rows: Value, heads: int, size: int) -> Value:
+        """R (heads size) → B N heads 1 size."""
+        return rows.take(self._grid).reshape(0, 0, heads, 1, size)
+
+    def _gathered(self, found: Value, width: int) -> Value:
+        """B N … → R width."""
+        return found.reshape(-1, width).take(self._cells)
 
     # capsules: see model.capsules
 
     def feed_back(self, states: Value, capsules: CapsuleConfig, readable: Value) -> Value:
         """Route what was read by the decoder states, give the degrees out, and return the changed states."""
-        dims = ("B", capsules.count, "I", capsules.width)
+        dims = ("B", 1, capsules.count, "I", capsules.width)
         votes, keys = (self.graph.input(f"capsules.{k}", np.float32, *dims) for k in range(2))
         found, coupling = self._route(self.norm(states, "capsules.guide_norm"), votes, keys, readable, capsules)
-        translated, _ = coupling.split(capsules.translated, capsules.untranslated, axis=1)
-        self.graph.output("degrees", translated.sum(1), np.float32, "B", "N", "I")
-        found = found.transpose(0, 2, 1, 3).reshape(-1, capsules.count * capsules.width)
+        translated, _ = coupling.split(capsules.translated, capsules.untranslated, axis=2)
+        degrees = translated.sum(2).reshape(self.graph.concat([np.array([-1]), votes.size(3)], axis=0))
+        self.graph.output("degrees", degrees.take(self._cells), np.float32, "R", "I")
+        found = self._gathered(found, capsules.count * capsules.width)
         together = self.norm(self.graph.concat([states, found], axis=-1), "capsules.feed_norm")
         return states + self._linear(self._linear(together, "capsules.feed_in").op("Relu"), "capsules.feed_out")
 
     def _route(
         self, guide: Value, votes: Value, keys: Value, readable: Value, config: CapsuleConfig
     ) -> tuple[Value, Value]:
-        """The capsules, B J N C, and the coupling, B J N I."""
-        wanted = self._linear(guide, "capsules.guide").reshape(self._grid, config.width).expand(1)  # B 1 N C
-        score = self.graph.constant(self._weights["capsules.score.weight"].T)  # C 1
+        """The capsules, B N J 1 C, and the coupling, B N J 1 I."""
+        wanted = self._laid_out(self._linear(guide, "capsules.guide"), 1, config.width)  # B N 1 1 C
+        score = self.graph.constant(self._weights["capsules.score.weight"].reshape(1, 1, 1, 1, -1))
         coupling = readable * np.full((config.count, 1, 1), 1 / config.count, dtype=np.float32)
-        found = _squash(_alone(_accompanied(coupling) @ votes))
+        found = _squash(coupling @ votes)
         logits: Value | None = None
         for _ in range(config.iterations - 1):
             state = self._linear(found.reshape(-1, config.width), "capsules.capsule").reshape(found.shape()) + wanted
-            agreement = ((keys.expand(2) + state.expand(3)).op("Tanh") @ score).op("Tanh").squeeze(-1) * config.scale
+            agreement = score.times_turned((keys + state).op("Tanh")).op("Tanh") * config.scale
             logits = agreement if logits is None else logits + agreement
-            coupling = logits.softmax(1) * readable
-            found = _squash(_alone(_accompanied(coupling) @ votes))
+            coupling = logits.softmax(2) * readable
+            found = _squash(coupling @ votes)
         return found, coupling
 
     # ways out
-
-    def keep_fresh(self) -> None:
-        self._keep(self._name, self.graph.concat(self._fresh, axis=0), 2 * len(self._fresh), *self._heads)
 
     def keep_source(self, memory: Value) -> None:
         """What the decoder will need of the new source tokens, made once."""
         layers = self._config.decoder_layers
         cross = self._linear(memory, *(f"decoder.{n}.cross.memory" for n in range(layers)))
-        self._keep("cross", self._split(cross, 2 * layers, *self._heads), 2 * layers, *self._heads)
+        self.graph.output("cross", cross, np.float32, "R", 2 * layers * self._config.width)
         if self._config.capsules:
             sizes = (self._config.capsules.count, self._config.capsules.width)
-            votes = self._linear(memory, "capsules.vote").reshape(-1, sizes[1])
-            keys = self._linear(votes, "capsules.key")
-            parts = [self._split(part, 1, *sizes) for part in (votes, keys)]
-            self._keep("capsules", self.graph.concat(parts, axis=0), 2, *sizes)
-
-    def _keep(self, name: str, value: Value, count: int, heads: int, size: int) -> None:
-        self.graph.output(name, value, np.float32, count, "B", heads, "N", size)
+            votes = self._linear(memory, "capsules.vote")
+            keys = self._linear(votes.reshape(-1, sizes[1]), "capsules.key").reshape(-1, math.prod(sizes))
+            both = self.graph.concat([votes, keys], axis=1)
+            self.graph.output("capsules", both, np.float32, "R", 2 * math.prod(sizes))
 
     def choose(self, output: Value) -> None:
         """The likeliest token and its probability: never PAD, and not EOS as the very first token."""
         name = "output_embedding" if self._config.share == "none" else "target_embedding"
-        logits = self._linear(output, name)  # R V
-        columns = self.graph.constant(np.array([[PAD, EOS]]))
-        first = self._positions.op("Equal", ZERO).reshape(-1, 1)
-        barred = first.where(np.array([NEVER, NEVER]), np.array([NEVER, 0], dtype=np.float32))
-        ends = logits.op("Gather", columns.squeeze(0), axis=1) + barred  # R 2
-        logits = logits.op(
-            "ScatterElements", columns.op("Expand", ends.shape()), ends, axis=1
-        )  # in place, unlike a sum
-        top = logits.op("ReduceMax", ONE.reshape(1))
-        confidence = (logits - top).op("Exp").sum(1).op("Reciprocal")
-        candidate = logits.op("ArgMax", axis=1, keepdims=0)
-        self.graph.output("candidate", candidate.reshape(self._grid), np.int64, "B", "N")
-        self.graph.output("confidence", confidence.reshape(self._grid), np.float32, "B", "N")
+        table = self._weights[f"{name}.weight"]
+        logits = self._precision.linear(output, table, None)  # R V
+        barred = self._places.op("Equal", ZERO).expand(1).where(np.array([NEVER, NEVER]), BARRED)
+        ends = self._precision.linear(output, table[ENDS], None) + barred  # R 2; apart, so that nothing else needs
+        columns = (self._places * ZERO).expand(
+            1
+        ) + ENDS  # the logits before they are changed, and they can be, in place
+        chances = logits.op("ScatterElements", columns, ends, axis=1).softmax(1)
+        candidate, confidence = self._likeliest(chances, len(table))
+        self.graph.output("candidate", candidate, np.int64, "R")
+        self.graph.output("confidence", confidence, np.float32, "R")
 
-
-def _accompanied(rows: Value) -> Value:
-    """B H N E → B H N+1 E: ONNX Runtime multiplies a single row in another order than several, and so to other last bits."""
-    return rows.op("Pad", np.array([0, 1]), 0.0, np.array([2]))
-
-
-def _alone(rows: Value) -> Value:
-    return rows.op("Slice", np.array([0]), np.array([-1]), np.array([2]))
-
-
-def _bias(visible: Value) -> Value:
-    """What to add to scores, with a row for the companion."""
-    return _accompanied(visible.where(0.0, NEVER))
+    def _likeliest(self, chances: Value, count: int) -> tuple[Value, Value]:
+        """The largest of each row, R V, and where it stands: first in which block, since finding places is much slower."""
+        size = max(size for size in range(1, BLOCK + 1) if count % size == 0)
+        blocks = chances.reshape(-1, count // size, size)
+        best = blocks.op("ReduceMax", np.array([2]), keepdims=0)  # R blocks
+        block = best.op("ArgMax", axis=1)  # R 1
+        inside = blocks.op("GatherND", block, batch_dims=1).op("ArgMax", axis=1)  # R 1
+        candidate = (block * np.array(size) + inside).squeeze(1)
+        return candidate, best.op("ReduceMax", np.array([1]), keepdims=0)
 
 
 def _squash(x: Value) -> Value:
-    square = (x * x).sum(-1, keep=True)
-    return x * (square / (square + 1.0)) / (square.op("Sqrt") + TINY)
+    square = x.op("ReduceSumSquare", np.array([-1]), keepdims=1)
+    return x * (square / ((square + 1.0) * (square.op("Sqrt") + TINY)))

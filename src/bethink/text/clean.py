@@ -63,6 +63,11 @@ class Cleaner:
         self._raw = ""  # a word still growing
         self._tag = ""  # words that may be the beginning of a tag with attributes
 
+    @property
+    def settled(self) -> bool:
+        """Whether everything fed so far has been given out."""
+        return not (self._raw or self._tag)
+
     def feed(self, text: str) -> Iterator[str]:
         for chunk in _CHUNKS.findall(text):
             if not chunk.isspace():

@@ -41,6 +41,11 @@ class Segmenter:
         self._cleaner = Cleaner()
         self._length = 0  # tokens in the open sentence
 
+    @property
+    def settled(self) -> bool:
+        """Whether every word fed so far is complete, none half heard."""
+        return self._cleaner.settled
+
     def feed(self, text: str) -> list[Word | Boundary]:
         """The events that this text completes."""
         return list(self._events(self._cleaner.feed(text)))

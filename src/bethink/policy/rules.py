@@ -1,114 +1,24 @@
-"""When to speak: a policy looks at a stream and decides to READ one more source token or WRITE the candidate.
-
-A policy is a frozen dataclass, a pure function of what it sees, with a one-line text form used everywhere:
-`parse("pe:k=3,rho=0.24,r=2")` and `str(policy)` are inverse. It is asked only while the source is open; once the
-source has been read to its end every system only writes. To add a policy, write its class here and name it in POLICIES.
-"""
+"""The rules: when each system reads on and when it speaks. To add one, write its class here and name it in RULES."""
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 import math
 from collections.abc import Callable
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
-from bethink.errors import UsageError, unknown
+from bethink.errors import UsageError
+from bethink.policy.contract import READ, WRITE, Action, Decision, Need, Policy, Progress, Spelled, View
 
-if TYPE_CHECKING:  # numpy takes most of the time that `bethink --help` has
+if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-Degrees: TypeAlias = "npt.NDArray[np.float32]"
-
-
-class Action(enum.StrEnum):
-    READ = "READ"
-    WRITE = "WRITE"
-
-
-class Need(enum.IntEnum):
-    """How much of the model a policy has to see before it can decide."""
-
-    NOTHING = 0
-    CANDIDATE = 1  # the next word and how sure the model is of it
-    LOOKAHEAD = 2  # also the translation degree before and after that word
-
-
-class Progress(Protocol):
-    """What is known of a stream without asking the model."""
-
-    @property
-    def read(self) -> int:
-        """Source tokens read so far (i)."""
-
-    @property
-    def written(self) -> int:
-        """Target tokens written so far (t - 1)."""
-
-    @property
-    def deferred(self) -> int:
-        """How often the next word has been weighed and put off."""
-
-
-class View(Progress, Protocol):
-    """All a policy may see. The second half is valid only as far as the policy said it needs it."""
-
-    @property
-    def candidate(self) -> int: ...
-
-    @property
-    def confidence(self) -> float:
-        """The model's probability of the candidate."""
-
-    @property
-    def degrees(self) -> Degrees:
-        """d of every source token read, before the candidate is written."""
-
-    @property
-    def gain(self) -> Degrees:
-        """How much d of every source token read would rise by writing the candidate."""
-
-    @property
-    def explained(self) -> AbstractSet[int]:
-        """Source positions that served as evidence for the words written so far."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """An action and, for a WRITE, the source positions (0-based) that the word was seen to translate."""
-
-    action: Action
-    evidence: tuple[int, ...] = ()
-
-
-READ = Decision(Action.READ)
-WRITE = Decision(Action.WRITE)
-
-
-class Policy(Protocol):
-    name: ClassVar[str]
-    ceiling: ClassVar[Need]  # the most it ever needs: tells whether a model can serve it
-
-    def needs(self, progress: Progress) -> Need: ...
-
-    def decide(self, view: View) -> Decision: ...
-
-
-class _Spelled:
-    """The text form shared by all policies: name:field=value,…"""
-
-    name: ClassVar[str]
-
-    def __str__(self) -> str:
-        settings = ",".join(f"{f.name}={getattr(self, f.name)}" for f in dataclasses.fields(self))  # type: ignore[arg-type]
-        return f"{self.name}:{settings}" if settings else self.name
+ROUNDING = 1e-5  # by how much a degree, a sum of a few 32-bit numbers, may miss what it should be
 
 
 @dataclass(frozen=True)
-class Offline(_Spelled):
+class Offline(Spelled):
     """Reads the whole sentence, then writes: the upper bound in quality and in delay."""
 
     name: ClassVar[str] = "offline"
@@ -122,7 +32,7 @@ class Offline(_Spelled):
 
 
 @dataclass(frozen=True)
-class WaitK(_Spelled):
+class WaitK(Spelled):
     """Reads k tokens, then reads `rate` tokens for every one it writes: g(t) = k + floor(rate (t - 1))."""
 
     k: int = 3
@@ -143,7 +53,7 @@ class WaitK(_Spelled):
 
 
 @dataclass(frozen=True)
-class AdaptiveWaitK(_Spelled):
+class AdaptiveWaitK(Spelled):
     """Writes when the candidate is likelier than a bar that falls with the lag, from rho_1 at lag 1 to rho_k at lag k_max.
 
     Zheng et al. 2020. Runs over one multi-path model or, with a bank of wait-k models, over the model of each lag.
@@ -176,7 +86,43 @@ class AdaptiveWaitK(_Spelled):
 
 
 @dataclass(frozen=True)
-class PostEvaluation(_Spelled):
+class Weighing(Spelled):
+    """Keeps pace with the speaker: never hastier than wait-k of that pace, at most r tokens later, and in between when it is sure.
+
+    A candidate is written at once if the model holds it for likelier than rho. Another waits, and the bar falls with every
+    token, to a third of rho after r of them, where any candidate is written.
+    """
+
+    k: int = 2
+    r: int = 4
+    rate: float = 1.2
+    rho: float = 0.9
+    name: ClassVar[str] = "weigh"
+    ceiling: ClassVar[Need] = Need.CANDIDATE
+
+    def __post_init__(self) -> None:
+        _require(self.k >= 1, self, "k must be at least 1")
+        _require(self.r >= 1, self, "r must be at least 1")
+        _require(self.rate > 0, self, "rate must be above 0")
+        _require(0 <= self.rho <= 1, self, "rho must lie between 0 and 1")
+
+    def needs(self, progress: Progress) -> Need:
+        return Need.CANDIDATE if 0 <= self._late(progress) < self.r else Need.NOTHING
+
+    def decide(self, view: View) -> Decision:
+        late = self._late(view)
+        if late < 0:
+            return READ
+        sure = late >= self.r or view.confidence >= self.rho * (1 - 2 / 3 * late / self.r)
+        return WRITE if sure else READ
+
+    def _late(self, progress: Progress) -> int:
+        """How many tokens it has read beyond what its pace asks for."""
+        return progress.read - self.k - math.floor(self.rate * progress.written + 1e-9)
+
+
+@dataclass(frozen=True)
+class PostEvaluation(Spelled):
     """Algorithm 1: writes a candidate only if it visibly translates something, at most r READs per word.
 
     After the first k tokens a candidate is written if some source token's degree would rise by at least rho (Eq. 10);
@@ -205,9 +151,13 @@ class PostEvaluation(_Spelled):
             return Decision(Action.WRITE, evidence)
         return READ
 
+    def hopeless(self, view: View) -> bool:
+        """No degree can rise above 1, so none can rise by rho where all are above 1 - rho."""
+        return 0 < self.rho > 1 - view.degrees.min() + ROUNDING and view.deferred < self.r
+
 
 @dataclass(frozen=True)
-class PostEvaluationFlip(_Spelled):
+class PostEvaluationFlip(Spelled):
     """The rule of the authors' released code: a token must flip from untranslated to translated, never later than wait-k.
 
     A source token flips when T - U goes from at most -tau to at least tau, T = d and U = 1 - d; it can flip once. Without a
@@ -237,47 +187,15 @@ class PostEvaluationFlip(_Spelled):
             return Decision(Action.WRITE, evidence)
         return READ
 
+    def hopeless(self, view: View) -> bool:
+        """Only a token that is untranslated, and has not flipped before, can flip."""
+        if view.read >= self.k + view.written:
+            return False
+        return set(_positions(2 * view.degrees - 1 <= -self.tau)) <= view.explained
+
     def _jumping(self, progress: Progress) -> bool:
         """Once a word is put off, the released rule reads on to the wait-k schedule without weighing again."""
         return progress.deferred > 0 and progress.read < self.k + progress.written
-
-
-POLICIES: dict[str, Callable[..., Policy]] = {
-    policy.name: policy for policy in (Offline, WaitK, AdaptiveWaitK, PostEvaluation, PostEvaluationFlip)
-}
-
-
-def parse(text: str) -> Policy:
-    """The policy a text names: `wait-k:k=5`, or in short `wait-k:5`; settings left out keep their defaults."""
-    name, _, settings = text.strip().partition(":")
-    if name not in POLICIES:
-        raise unknown("policy", name, POLICIES)
-    kind: Any = POLICIES[name]
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    values: dict[str, int | float] = {}
-    for position, setting in enumerate(filter(None, settings.split(","))):
-        key, equals, value = setting.partition("=")
-        if not equals:
-            key, value = (list(fields)[position] if position < len(fields) else setting), setting
-        key = key.strip()
-        if key not in fields:
-            raise unknown(f"setting of policy {name}", key, fields or ["none"])
-        if key in values:
-            raise UsageError(f"policy {name} is given {key} twice in '{text.strip()}'")
-        values[key] = _number(value, whole=fields[key].type == "int", where=f"{name}: {key}")
-    policy: Policy = kind(**values)
-    return policy
-
-
-def _number(text: str, *, whole: bool, where: str) -> int | float:
-    try:
-        value = int(text) if whole else float(text)
-    except ValueError:
-        kind = "a whole number" if whole else "a number"
-        raise UsageError(f"{where} is '{text.strip()}', but must be {kind}, as in 'pe:k=3,rho=0.24,r=2'") from None
-    if not math.isfinite(value):
-        raise UsageError(f"{where} is '{text.strip()}', but must be finite")
-    return value
 
 
 def _positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
@@ -287,3 +205,8 @@ def _positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
 def _require(holds: bool, policy: object, rule: str) -> None:
     if not holds:
         raise UsageError(f"policy {policy}: {rule}")
+
+
+RULES: dict[str, Callable[..., Policy]] = {
+    rule.name: rule for rule in (Offline, WaitK, AdaptiveWaitK, Weighing, PostEvaluation, PostEvaluationFlip)
+}

@@ -1,0 +1,165 @@
+"""How light bethink is: the cold start of its help and of the first word, the memory of a translating process, the size of an install.
+
+    python benchmarks/startup.py                           installs the base dependencies into a temporary environment, a minute or two
+    python benchmarks/startup.py --skip-install            without that, seconds
+    python benchmarks/startup.py --model models/de-en --text "Guten Morgen , meine Damen und Herren ."
+    python benchmarks/startup.py --quick                   one turn each, nothing installed
+
+Every start is a process of its own, so nothing is warm but the disk. The first word is the time from starting Python to the first
+text of the translation, a whole sentence being there at once; memory is the most that process ever held. The install is what
+`pip install` of this folder, with its base dependencies and nothing else, puts on disk.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import venv
+from pathlib import Path
+from typing import Any
+
+import shared
+
+from bethink.evaluate.drawing import BLUE, GREY, figure_in, tidy_axes
+
+ROOT = Path(__file__).resolve().parents[1]
+BUDGETS = {"help": 0.2, "memory": 400.0, "installed": 160.0}  # seconds, megabytes, megabytes
+FIRST_WORD = """
+import json, sys, time
+from bethink import Action, Translator
+translator = Translator(sys.argv[1], threads=1)
+loaded = time.perf_counter()
+first = None
+for step in translator.stream([sys.argv[2]]):
+    if first is None and step.action is Action.WRITE and step.text:
+        first = time.perf_counter()
+from bethink.cli.bench import peak_memory
+print(json.dumps({"loaded_to_first": first - loaded, "memory": peak_memory()}))
+"""
+
+
+def main() -> None:
+    options = arguments()
+    with shared.progress() as tell, shared.workshop() as folder:
+        facts: dict[str, Any] = {"python_alone": median(bare, options.turns, tell, "starting Python")}
+        facts["help"] = median(ask_for_help, options.turns, tell, "asking for help")
+        runs = [first_word(options, tell) for _ in range(options.turns)]
+        facts |= {name: round(statistics.median(run[name] for run in runs), 4) for name in runs[0]}
+        if not options.skip_install:
+            facts["installed"], facts["packages"] = installed(folder, tell)
+    shared.save(options.json, {"model": options.model, "turns": options.turns, **facts})
+    report(facts)
+    draw(facts, options.out)
+
+
+def arguments() -> argparse.Namespace:
+    made = shared.parser(__doc__, "startup")
+    made.add_argument("--model", default="toy", help="a model folder, or the name of one (default: toy)")
+    made.add_argument("--text", default="te riki nakoru , ne ruru wa homuran haturu .", help="what to translate")
+    made.add_argument("--turns", type=int, default=7, help="of which the median counts (default: 7)")
+    made.add_argument("--skip-install", action="store_true", help="do not measure the size of an install")
+    options = made.parse_args()
+    if options.quick:
+        options.turns, options.skip_install = 1, True
+    return options
+
+
+def median(act: Any, turns: int, tell: Any, what: str) -> float:
+    times = []
+    for turn in range(turns):
+        tell(f"{what}: turn {turn + 1} of {turns}")
+        begun = time.perf_counter()
+        act()
+        times.append(time.perf_counter() - begun)
+    return round(statistics.median(times), 4)
+
+
+def run(*argv: str) -> str:
+    done = subprocess.run([sys.executable, *argv], capture_output=True, text=True, check=False, cwd=ROOT)
+    if done.returncode:
+        sys.exit(f"this failed: {' '.join(argv[:3])}\n{done.stderr}")
+    return done.stdout
+
+
+def bare() -> None:
+    run("-c", "pass")
+
+
+def ask_for_help() -> None:
+    run("-m", "bethink", "--help")
+
+
+def first_word(options: argparse.Namespace, tell: Any) -> dict[str, float]:
+    """Seconds to the first word, from the start and from the loaded model, and megabytes at the most."""
+    tell("the first word")
+    begun = time.perf_counter()
+    found = json.loads(run("-c", FIRST_WORD, options.model, options.text))
+    return {"first_word": time.perf_counter() - begun, **found}
+
+
+def installed(folder: Path, tell: Any) -> tuple[float, dict[str, float]]:
+    """Megabytes of a real install, and of which packages; what installs it does not count."""
+    tell("installing: this takes a minute")
+    venv.create(folder / "environment", with_pip=True)
+    python = folder / "environment" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-compile"]
+    subprocess.run([*pip, "--constraint", ROOT / "constraints.txt", ROOT], check=True, stderr=subprocess.PIPE)
+    place = next((folder / "environment").rglob("site-packages"))
+    sizes: dict[str, float] = {}
+    for package in importlib.metadata.distributions(path=[str(place)]):
+        name = package.metadata["Name"]
+        files = [Path(str(file.locate())) for file in package.files or []]
+        if name not in ("pip", "setuptools"):
+            sizes[name] = round(sum(file.stat().st_size for file in files if file.is_file()) / 1e6, 2)
+    return round(sum(sizes.values()), 1), dict(sorted(sizes.items(), key=lambda item: -item[1]))
+
+
+def report(facts: dict[str, Any]) -> None:
+    rows = [
+        ["Python alone", f"{facts['python_alone']:.3f} s", ""],
+        ["bethink --help", f"{facts['help']:.3f} s", f"{BUDGETS['help']} s"],
+        ["first word, from a cold start", f"{facts['first_word']:.3f} s", ""],
+        ["first word, model loaded", f"{facts['loaded_to_first']:.3f} s", ""],
+        ["peak memory while translating", f"{facts['memory']:.0f} MB", f"{BUDGETS['memory']:.0f} MB"],
+    ]
+    if "installed" in facts:
+        rows.append(["installed on disk", f"{facts['installed']:.0f} MB", f"{BUDGETS['installed']:.0f} MB"])
+        rows += [[f"  {name}", f"{size:.1f} MB", ""] for name, size in facts["packages"].items() if size >= 1]
+    shared.show("Starting and staying light", ["", "measured", "budget"], rows)
+
+
+def draw(facts: dict[str, Any], out: Path) -> None:
+    """Seconds to the left; to the right what is on disk, package by package, if it was measured."""
+    sizes = facts.get("packages", {})
+    with figure_in(out, (8.4 if sizes else 4.2, 2.1)) as figure:
+        panels = figure.subplots(1, 2 if sizes else 1, squeeze=False)[0]
+        times = {"Python alone": "python_alone", "bethink --help": "help", "first word": "first_word"}
+        bars(panels[0], {name: facts[key] for name, key in times.items()}, "seconds from a cold start", "{:.2f}")
+        if sizes:
+            large = {name: size for name, size in sizes.items() if size >= 1}
+            large["the rest"] = sum(sizes.values()) - sum(large.values())
+            bars(panels[1], large, f"megabytes on disk, {facts['installed']:.0f} in all", "{:.0f}")
+            figure.subplots_adjust(wspace=0.45)
+
+
+def bars(axes: Any, values: dict[str, float], label: str, form: str) -> None:
+    places = range(len(values))[::-1]
+    colours = [GREY if name in ("Python alone", "the rest") else BLUE for name in values]
+    axes.barh(places, list(values.values()), color=colours, height=0.62)
+    for place, value in zip(places, values.values(), strict=True):
+        axes.annotate(form.format(value), (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.set_yticks(places, list(values))
+    axes.set_xlabel(label)
+    tidy_axes(axes, legend=None)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlim(0, 1.15 * max(values.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Whatever comes and goes, a stream finds in its window what it has written."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from bethink.backend import window
+from bethink.backend.window import Caches, Window
+
+KINDS = {"one": (2, 3, 4), "two": (1, 2, 5)}
+
+
+class Check:
+    """A window, and beside it what each stream has written, kept apart."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.window = Window(KINDS)
+        self.streams: list[tuple[Caches, dict[str, np.ndarray]]] = []
+        self.stamp = 0.0
+
+    def open(self) -> None:
+        self.streams.append((self.window.open(), {kind: np.zeros((0, k, h, e)) for kind, (k, h, e) in KINDS.items()}))
+
+    def close(self) -> None:
+        caches, _ = self.streams.pop(self.chance.randrange(len(self.streams)))
+        self.window.close(caches)
+
+    def write(self) -> None:
+        """Some streams get new positions, over some of their last ones."""
+        kind, some = self.chance.choice(list(KINDS)), self.some()
+        owners, places, values = [], [], []
+        for n, (_, known) in enumerate(some):
+            start = self.chance.randint(max(0, len(known[kind]) - 2), len(known[kind]))
+            count = self.chance.randint(1, 9)
+            known[kind] = np.concatenate([known[kind][:start], [self.fresh(kind) for _ in range(count)]])
+            owners += [n] * count
+            places += range(start, start + count)
+            values += [each.reshape(-1) for each in known[kind][start:]]
+        group = [caches for caches, _ in some]
+        self.window.write(kind, group, np.array(owners), np.array(places), np.array(values, dtype=np.float32))
+
+    def show(self) -> None:
+        some = self.some()
+        group = [caches for caches, _ in some]
+        first = self.window.seat(group)
+        assert sorted(caches.row for caches in group) == list(range(first, first + len(group)))
+        for kind in KINDS:
+            lengths = [len(known[kind]) for _, known in some]
+            arrays = self.window.show(kind, group, first, lengths)
+            assert [array.shape[:3] for array in arrays.values()] == [(len(group), 1, KINDS[kind][1])] * KINDS[kind][0]
+            assert all(array.flags.c_contiguous and np.isfinite(array).all() for array in arrays.values())
+            for caches, known in some:
+                for number in range(KINDS[kind][0]):
+                    found = arrays[f"{kind}.{number}"][caches.row - first, 0, :, : len(known[kind])]
+                    np.testing.assert_array_equal(found, known[kind][:, number].swapaxes(0, 1))
+
+    def some(self) -> list[tuple[Caches, dict[str, np.ndarray]]]:
+        return self.chance.sample(self.streams, self.chance.randint(1, len(self.streams)))
+
+    def fresh(self, kind: str) -> np.ndarray:
+        self.stamp += 1
+        return np.full(KINDS[kind], self.stamp)
+
+
+@pytest.mark.parametrize("rows", [2, 128])
+@pytest.mark.parametrize("seed", range(5))
+def test_streams_come_and_go(seed: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "ROWS", rows)
+    check = Check(seed)
+    for _ in range(300):
+        if len(check.streams) < 2 or check.chance.random() < 0.1:
+            check.open()
+        elif check.chance.random() < 0.1:
+            check.close()
+        else:
+            check.write()
+            check.show()
+
+
+def seated(count: int, length: int) -> tuple[Window, list[Caches]]:
+    one = Window({"one": (1, 1, 1)})
+    group = [one.open() for _ in range(count)]
+    one.show("one", group, one.seat(group), [length] * count)
+    return one, group
+
+
+def test_who_stays_is_not_moved() -> None:
+    one, group = seated(6, 10)
+    rows = {caches: caches.row for caches in group}
+    gone = next(caches for caches in group if caches.row == 2)
+    one.close(gone)
+    left = [caches for caches in group if caches is not gone]
+    first = one.seat(left)
+    assert sum(caches.row != rows[caches] for caches in left) == 1
+    arrays = one.show("one", left, first, [10] * 5)
+    again = one.show("one", left, one.seat(left[::-1]), [10] * 5)
+    assert arrays["one.0"] is again["one.0"]
+
+
+def test_two_groups_have_rows_of_their_own() -> None:
+    one, group = seated(6, 10)
+    others = [one.open() for _ in range(6)]
+    one.seat(others)
+    rows = [caches.row for caches in group]
+    one.seat(group)
+    assert [caches.row for caches in group] == rows
+    assert not set(rows) & {caches.row for caches in others}
+
+
+def test_a_window_is_no_longer_than_needed() -> None:
+    one, group = seated(2, 90)
+    for caches in group:
+        one.close(caches)
+    short = [one.open()]
+    for length in (1, 2, 5, 9, 40):
+        shown = one.show("one", short, one.seat(short), [length])["one.0"]
+        assert length <= shown.shape[3] < length + 3 * window.STEP
+        assert shown.shape[3] % window.STEP == 0

@@ -1,0 +1,53 @@
+"""`bethink explain` in the terminal: what each word translates, under policies that look ahead and those that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bethink.cli import main
+from bethink.cli.explain import by_word, translated
+from bethink.policy import Action
+from bethink.text import Words
+from bethink.trace import Step, Translation
+
+
+def write(read: int, written: int, degrees: tuple[float, ...], gain: tuple[float, ...] = (), token: int = 4) -> Step:
+    return Step(Action.WRITE, token, read, read, written, 0, 0.5, (), degrees, gain)
+
+
+SENTENCE = Translation(("haus", "baum"), (1, 2), ())  # the second word has two tokens
+END = write(4, 3, (0.9, 0.9, 0.9, 0.9), token=1)
+
+
+def test_a_weighed_word_translates_what_its_gain_says() -> None:
+    weighed = write(3, 1, (0.1, 0.1, 0.1), (0.5, 0.02, 0.3))
+    assert translated(SENTENCE, [(weighed, END)]) == [("haus", pytest.approx(0.5)), ("baum", pytest.approx(0.3))]
+
+
+def test_another_translates_what_the_next_word_finds() -> None:
+    """Small rises, and those less than half of the largest, are not told; the end of the sentence is no word."""
+    first, second = write(3, 1, (0.1, 0.1, 0.1)), write(4, 2, (0.15, 0.2, 0.7, 0.9))
+    assert translated(SENTENCE, [(first, second)]) == [("baum", pytest.approx(0.6))]
+    assert translated(SENTENCE, [(first, write(3, 2, (0.12, 0.1, 0.1)))]) == []
+
+
+def test_without_degrees_there_is_nothing_to_tell() -> None:
+    assert translated(SENTENCE, [(write(1, 1, ()), write(2, 2, ()))]) == []
+
+
+def test_tokens_of_a_word_belong_together() -> None:
+    words = Words(["a", "b", ","])
+    steps = [write(1, n + 1, (), token=token) for n, token in enumerate((3, 5, 4, 1))]
+    assert [[step.token for step, _ in word] for word in by_word(words, steps)] == [[3, 5], [4]]
+
+
+@pytest.mark.parametrize("policy", ["wait-k:k=2", "pe:k=1,rho=0.1,r=2", "offline"])
+def test_the_terminal_shows_it(
+    policy: str, model: Path, sentences: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", sentences[0], "--model", str(model), "--policy", policy]) == 0
+    printed = capsys.readouterr().out
+    for heading in ("newly heard", "wrote", "because", "now translated", "sure", "put off"):
+        assert heading in printed

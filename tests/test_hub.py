@@ -1,0 +1,101 @@
+"""The hub by itself, round by round and without its thread: whose turn it is, and how much may pile up."""
+
+from __future__ import annotations
+
+import pytest
+
+from bethink.engine import Engine
+from bethink.hub import INBOX, OUTBOX, PIECE, Hub, Line
+from bethink.policy import Action, parse
+from bethink.text import Words
+from bethink.translator import Translator
+from tests.fake import FakeBackend
+
+WORDS = Words([*"abcdefghij", "end."])
+LONGEST = 3 * 120 + 51  # steps that one sentence can have
+
+
+class Desk:
+    """A hub that is driven by hand."""
+
+    def __init__(self, batch: int, ending: float = 0.1) -> None:
+        self.model = Translator.of(FakeBackend(1, ending=ending), WORDS, WORDS, name="fake", policy=parse("wait-k:1"))
+        self.told: list[Line] = []
+        self.hub = Hub(Engine(self.model.backend, batch=batch), self.told.extend)
+
+    def line(self, *pieces: str | None) -> Line:
+        line = Line(self.model.session(engine=self.hub.engine), lambda: None)
+        self.hub.open(line)
+        line.inbox.extend((0.0, piece) for piece in pieces)
+        self.hub.note(line)
+        return line
+
+    @property
+    def idle(self) -> bool:
+        return not (self.hub._active or self.hub.engine.ready or self.hub._notes.qsize())
+
+    def round(self) -> None:
+        if not self.idle:  # otherwise the hub would wait for news
+            assert self.hub.listen()
+            self.hub.round()
+
+
+def writes(line: Line) -> int:
+    return sum(step is not None and step.action is Action.WRITE for step in line.outbox)
+
+
+@pytest.mark.parametrize(("batch", "others"), [(1, 5), (4, 5), (4, 30), (64, 30)])
+def test_a_newcomer_is_answered_after_one_turn_of_everyone(batch: int, others: int) -> None:
+    desk = Desk(batch)
+    hogs = [desk.line(*["a b c d e f g h i j "] * INBOX) for _ in range(others)]
+    for _ in range(20):
+        desk.round()
+    newcomer = desk.line("a b ")
+    turn = -(-(others + 1) // batch)
+    for _ in range(turn):
+        desk.round()
+    assert writes(newcomer)
+    assert max(desk.model.backend.calls) <= batch  # type: ignore[attr-defined]
+    assert all(writes(hog) for hog in hogs)
+
+
+def test_what_nobody_takes_is_bounded_and_costs_nothing() -> None:
+    desk = Desk(8, ending=0.0)  # which says much about little
+    line = desk.line(*["a b c d end. " * 9] * INBOX)
+    for _ in range(3000):
+        desk.round()
+    for _ in range(20):  # a speaker who goes on talking changes nothing
+        desk.hub.note(line)
+        desk.round()
+    assert desk.idle
+    assert OUTBOX <= len(line.outbox) <= OUTBOX + LONGEST
+    assert line.session.backlog <= PIECE
+    waiting = len(line.inbox)
+    assert waiting > INBOX // 2
+    line.outbox.clear()
+    desk.hub.note(line)
+    desk.round()
+    assert line.outbox  # it goes on where it stopped
+    assert line in desk.told
+
+
+def test_a_line_that_breaks_breaks_alone() -> None:
+    desk = Desk(8)
+    good, bad = desk.line("a b c d "), desk.line("a b c d ")
+    bad.session.policy = "not a policy"  # type: ignore[assignment]
+    for _ in range(5):
+        desk.round()
+    assert bad.error is not None
+    assert "open another session" in str(bad.error)
+    assert bad in desk.told
+    assert good.error is None
+    assert writes(good)
+    assert desk.hub.counters().sessions == 1
+
+
+def test_telling_the_hub_often_is_telling_it_once() -> None:
+    desk = Desk(8)
+    line = desk.line("a ")
+    for _ in range(1000):
+        desk.hub.note(line)
+    assert desk.hub._notes.qsize() == 1
