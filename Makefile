@@ -1,4 +1,5 @@
-# One environment, .venv: `make demo` puts the light runtime into it, `make test` and `make check` add what developing needs.
+# One environment, .venv: `make demo` puts the light runtime into it, `make serve` adds a web server, `make test` and `make check` add
+# what developing needs.
 
 PYTHON ?= python3
 VENV := .venv
@@ -6,13 +7,16 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check clean
+.PHONY: help demo serve test check clean
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
 
 demo: $(VENV)/.light ## watch a text being translated as it comes in (installs the light runtime: no PyTorch)
-	@$(BIN)/bethink translate --model toy --watch --rate 300 examples/toy.txt
+	@$(BIN)/bethink translate --watch --rate 200 examples/talk.de.txt
+
+serve: $(VENV)/.serve ## the page and the socket on http://127.0.0.1:8080 (installs the light runtime and the web server)
+	@$(BIN)/bethink serve $(ARGS)
 
 test: $(VENV)/.full ## run the tests (installs everything, PyTorch included)
 	@$(BIN)/python -m pytest
@@ -37,7 +41,12 @@ $(VENV)/.light: pyproject.toml constraints.txt | $(BIN)/python
 	@$(PIP) -e .
 	@touch $@
 
+$(VENV)/.serve: pyproject.toml constraints.txt | $(BIN)/python
+	@echo "installing bethink and its web server into $(VENV) …" >&2
+	@$(PIP) -e '.[serve]'
+	@touch $@ $(VENV)/.light
+
 $(VENV)/.full: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing bethink and all it is developed with into $(VENV) …" >&2
-	@$(PIP) -e '.[dev,train]'
-	@touch $@ $(VENV)/.light
+	@$(PIP) -e '.[align,dev,serve,train]'
+	@touch $@ $(VENV)/.serve $(VENV)/.light

@@ -168,9 +168,15 @@ def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any])
             vocabularies=vocabularies,
             files=files,
             policy=recipe.policy,
-            about={"system": recipe.system, "recipe": recipe.about, "toy": recipe.data.toy > 0, **about},
+            about={"system": recipe.system, "recipe": recipe.about, **_languages(recipe), **about},
         )
     return run / MODEL
+
+
+def _languages(recipe: Recipe) -> dict[str, Any]:
+    if recipe.data.toy:
+        return {"toy": True}
+    return {"toy": False, "source": recipe.data.source, "target": recipe.data.target}
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
