@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from bethink import __version__
-from bethink.cli import bench, completion, evaluate, explain, train, translate
+from bethink.cli import analyze, bench, completion, evaluate, explain, serve, train, translate
 from bethink.cli.common import EXAMPLES, Help
 from bethink.errors import BethinkError, DataError, UsageError, unknown
 
-FAMILIES = (translate, explain, evaluate, train, bench, completion)
+FAMILIES = (translate, serve, explain, evaluate, analyze, train, bench, completion)
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for the signals SIGINT and SIGPIPE
 
 

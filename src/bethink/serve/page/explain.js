@@ -36,6 +36,8 @@ function reason(sentence, word, name, values) {
   if (word.ended) return [{ text: "The sentence was over: there was nothing left to wait for." }];
   if (name === "wait-k") return [{ text: `Wait-k stays ${words(values.k ?? 3)} behind, whatever the words are.` }];
   if (name === "adaptive") return [{ text: "The model was sure enough of it for the lag it had." }];
+  if (name === "weigh" && word.confidence !== null && word.confidence >= (values.rho ?? 0.9) / 3) return [{ text: "The model was sure enough of it for the time it had waited." }];
+  if (name === "weigh") return [{ text: "The model was not sure of it, but the speaker was getting too far ahead." }];
   if (name === "pe-flip") return [{ text: `It translated nothing clearly, but was ${words(values.k ?? 3)} behind, the most the flip rule allows.` }];
   if (name === "pe" && values.rho === 0) return [{ text: "With ρ at 0 no evidence is asked for." }];
   if (name === "pe") return [{ text: `It translated nothing clearly, but had been put off ${times(word.deferred)}, and patience ends there.` }];

@@ -31,6 +31,16 @@ export const KINDS = [
     ],
   },
   {
+    name: "weigh",
+    title: "Weighing",
+    about: "Keeps pace with the speaker; speaks early only when it is sure.",
+    settings: [
+      { ...WAIT, fallback: 2, hint: "It stays at least this many words behind." },
+      { name: "rho", label: "Sureness ρ", hint: "How sure it must be to speak at once.", ends: ["bolder", "surer"], min: 0, max: 1, step: 0.02, fallback: 0.9 },
+      { name: "r", label: "Patience r", hint: "A word waits for at most this many more.", ends: ["hasty", "patient"], min: 1, max: 12, step: 1, fallback: 4 },
+    ],
+  },
+  {
     name: "adaptive",
     title: "Adaptive wait-k",
     about: "Speaks when the model is sure enough for its present lag.",

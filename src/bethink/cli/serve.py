@@ -1,0 +1,131 @@
+"""`bethink serve`: the page and the socket, from one process."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from bethink.cli.common import Verbs, above_zero, add_model, choose_model, count, verb
+from bethink.errors import DataError, MissingExtra, UsageError
+from bethink.serve.limits import Limits
+
+TOKEN = "BETHINK_TOKEN"
+LIMITS = {  # limit → what its flag says
+    "streams": "streams open at once; another one is refused",
+    "message": "bytes in one message of a socket",
+    "body": "bytes in one HTTP request",
+    "text": "characters of text on one connection",
+    "idle": "seconds a client may say nothing",
+    "slow": "seconds a client may not read",
+    "rate": "new streams and requests per second from one address",
+    "burst": "of these, how many may come at once",
+    "lag": "seconds the engine may be behind before no new stream is let in",
+    "drain": "seconds that sentences in flight are given when the server stops",
+}
+WHOLE = ("streams", "message", "body", "text", "burst")
+
+
+def add(verbs: Verbs) -> None:
+    made = verb(
+        verbs,
+        "serve",
+        "the page for people and the socket for programs",
+        "Serves a page on which people follow a speaker in another language, a WebSocket at /v1/stream for programs, "
+        "POST /v1/translate for whole texts, /health and /metrics. Only this machine can reach it unless --host says otherwise. "
+        "The first Ctrl-C or SIGTERM lets the sentences in flight be finished; a second one ends at once.",
+        (
+            "",
+            "--model de-en --port 9000",
+            "--host 0.0.0.0 --token-file token.txt --origin https://live.example.org",
+        ),
+        run,
+    )
+    add_model(made, several=True)
+    made.add_argument(
+        "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1, this machine alone)"
+    )
+    made.add_argument(
+        "--port", type=_port, default=8080, help="the port to listen on; 0 takes a free one (default: 8080)"
+    )
+    made.add_argument(
+        "--batch", type=count, default=64, metavar="N", help="streams in one call of the model (default: 64)"
+    )
+    made.add_argument(
+        "--token-file", metavar="FILE", help=f"clients must know the token in this file (default: ${TOKEN}, else none)"
+    )
+    made.add_argument(
+        "--origin",
+        action="append",
+        default=[],
+        metavar="URL",
+        help="where the page is reached, as in https://live.example.org, or another site that may ask; may be given several times",
+    )
+    made.add_argument(
+        "--proxy", metavar="ADDRESS", help="believe the X-Forwarded-For of the reverse proxy at this address"
+    )
+    made.add_argument("--verbose", action="store_true", help="log when streams begin and end")
+    for name, what in LIMITS.items():
+        made.add_argument(
+            f"--max-{name}",
+            type=count if name in WHOLE else above_zero,
+            default=getattr(Limits, name),
+            metavar="N",
+            help=f"limit: {what} (default: {getattr(Limits, name):,})",
+        )
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        from bethink.serve.doors import Doors, is_local
+        from bethink.serve.models import Model
+        from bethink.serve.run import listen, run, set_up_log
+        from bethink.serve.service import Service
+    except ModuleNotFoundError as error:
+        raise MissingExtra("serving", "serve") from error
+    set_up_log(logging.INFO if args.verbose else logging.WARNING)
+    limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
+    doors = Doors(args.host, args.origin, _token(args.token_file))
+    with listen(args.host, args.port) as listening:  # a port that is taken is found out before a model is loaded
+        models = [
+            Model.load(name, batch=args.batch, backend=args.backend, device=args.device, threads=args.threads)
+            for name in args.model or [choose_model(None)]
+        ]
+        names = [model.name for model in models]
+        if len(set(names)) < len(names):
+            raise UsageError(f"--model names models called {', '.join(names)}, but clients need one name for each")
+        host, port = listening.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        print(f"bethink: serving {', '.join(names)} on http://{shown}:{port}", file=sys.stderr, flush=True)
+        if not (doors.locked or is_local(args.host)):
+            print(
+                "bethink: anyone who can reach this address can use it; ask for a token with --token-file",
+                file=sys.stderr,
+            )
+        run(Service(models, limits, doors), listening, proxy=args.proxy)
+    return 0
+
+
+def _token(file: str | None) -> str | None:
+    """From a file or the environment, never from the command line, where everybody on the machine could read it."""
+    if file is None:
+        token, where = os.environ.get(TOKEN), f"the variable {TOKEN}"
+    else:
+        try:
+            token, where = Path(file).read_text(encoding="utf-8"), file
+        except UnicodeDecodeError:
+            raise DataError(f"{file} is not a token file: it is not UTF-8 text") from None
+    if token is None:
+        return None
+    token = token.strip()
+    if len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"the token in {where} must be one word of at least 8 plain characters")
+    return token
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and int(text) < 65_536):
+        raise argparse.ArgumentTypeError(f"'{text}' must be a whole number from 0 to 65535")
+    return int(text)

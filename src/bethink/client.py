@@ -1,0 +1,316 @@
+"""A client for `bethink serve` that does not mind losing its connection: it comes back and goes on without gap or change.
+
+    async with Client("ws://127.0.0.1:8080") as client:
+        async for step in client.stream(["te riki na", "koru ."]):
+            if step.action is Action.WRITE:
+                print(step.text, end="", flush=True)
+
+`SyncClient` is the same without asyncio. Needs only the package `websockets`. The protocol is in docs/protocol.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import threading
+import time
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from bethink.errors import BethinkError, MissingExtra
+from bethink.serve.protocol import HOPELESS, PATH, VERSION, LiveStep, Mark, Message, Refusal, dumps
+from bethink.serve.replay import Memory
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection
+
+__all__ = ["Client", "ConnectionLost", "LiveStep", "Refusal", "SyncClient"]
+
+Result = TypeVar("Result")
+
+AHEAD = 262_144  # units of text that may wait to be sent
+BEHIND = 256  # steps that may wait to be read
+FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds between attempts
+IDLE = 4408  # closed because nothing was said: no reason to come back before there is something to say
+
+
+class ConnectionLost(BethinkError):
+    """The server could not be reached for longer than the client has patience."""
+
+
+class Client:
+    """One speaker. `send` text, `change` the policy, `end`; iterate over the steps, in another task if text takes time to come."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        model: str = "",
+        policy: str = "",
+        token: str = "",
+        patience: float = 300.0,
+        on_state: Callable[[str], None] | None = None,
+    ) -> None:
+        """`patience`: seconds to go on trying after a loss. `on_state` is told `connected`, `lost` and `ended`."""
+        self.ready: Message = {}  # what the server said to `start`, last time
+        self.final: Message = {}  # what it said at the end
+        self.reconnects = 0
+        self.socket: ClientConnection | None = None  # the connection of the moment, for those who want to look at it
+        self._url = url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)
+        self._start = {"type": "start", "version": VERSION, "model": model, "policy": policy, "token": token}
+        self._patience = patience
+        self._on_state = on_state or (lambda _: None)
+        self._memory = Memory()
+        self._steps: asyncio.Queue[LiveStep | Exception | None] = asyncio.Queue(BEHIND)
+        self._more, self._room = asyncio.Event(), asyncio.Event()
+        self._work: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._work = asyncio.create_task(self._run(connected))
+        await connected
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait([self._work])
+
+    # speaking
+
+    async def send(self, text: str) -> None:
+        """Say more, cut anywhere; waits while much is still to be sent."""
+        self._require_open()
+        while self._memory.unsent > AHEAD:
+            self._room.clear()
+            await self._room.wait()
+        self._memory.say(text)
+        self._more.set()
+
+    async def change(self, policy: str) -> None:
+        """Another policy from the next sentence on; one that cannot be is raised while iterating."""
+        self._require_open()
+        self._memory.change(policy)
+        self._more.set()
+
+    async def end(self) -> None:
+        """The text is complete; the iteration ends with its last step."""
+        self._memory.ended = True
+        self._more.set()
+
+    async def stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> AsyncIterator[LiveStep]:
+        """Send all chunks and end, and give the steps meanwhile."""
+        speaking = asyncio.create_task(self._say(chunks))
+        try:
+            async for step in self:
+                yield step
+            await speaking
+        finally:
+            speaking.cancel()
+
+    async def _say(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
+        if isinstance(chunks, AsyncIterable):
+            async for chunk in chunks:
+                await self.send(chunk)
+        else:
+            for chunk in chunks:
+                await self.send(chunk)
+        await self.end()
+
+    def _require_open(self) -> None:
+        if self._memory.ended:
+            raise BethinkError("this text has ended; open another Client for another text")
+
+    # listening
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> LiveStep:
+        step = await self._steps.get()
+        if step is None:
+            self._steps.put_nowait(None)  # for whoever asks again
+            raise StopAsyncIteration
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    # the connection
+
+    async def _run(self, connected: asyncio.Future[None]) -> None:
+        """Until all is said, or there is no hope."""
+        outcome: Exception | None = None
+        try:
+            await self._keep_connected(connected)
+        except (BethinkError, OSError) as error:
+            outcome = error
+            if not connected.done():
+                connected.set_exception(error)
+                return
+        self._on_state("ended")
+        if outcome is not None:
+            await self._steps.put(outcome)
+        await self._steps.put(None)
+
+    async def _keep_connected(self, connected: asyncio.Future[None]) -> None:
+        from_now, wait = time.monotonic(), FIRST_WAIT
+        while not self.final:
+            before = self.ready
+            trouble = await self._attempt(connected)
+            if self.final:
+                return
+            if not connected.done():
+                raise trouble
+            if self.ready is not before:
+                self._on_state("lost")
+                from_now, wait = time.monotonic(), FIRST_WAIT
+            if time.monotonic() - from_now > self._patience:
+                raise ConnectionLost(f"{self._url} was out of reach for {self._patience:g} seconds: {trouble}")
+            await asyncio.sleep(wait * random.uniform(0.75, 1.25))
+            wait = min(2 * wait, LONGEST_WAIT)
+
+    async def _attempt(self, connected: asyncio.Future[None]) -> BethinkError:
+        """One connection, from start to end; why it ended, unless that means that another is no use."""
+        sockets = _websockets()
+        try:
+            async with sockets.asyncio.client.connect(self._url, compression=None, max_size=None) as socket:
+                await self._converse(socket, connected)
+        except sockets.exceptions.ConnectionClosed as closed:
+            code = closed.rcvd.code if closed.rcvd else 1006
+            if code in HOPELESS:
+                raise Refusal("closed", f"the server closed the connection with code {code}") from None
+            if code == IDLE and not self._memory.unsent:
+                await self._more.wait()
+            return ConnectionLost(f"the connection broke with code {code}")
+        except Refusal as refusal:
+            if refusal.close in HOPELESS:
+                raise
+            return refusal
+        except (OSError, TimeoutError, sockets.exceptions.WebSocketException) as error:
+            return ConnectionLost(f"cannot reach {self._url}: {error or 'no answer in time'}")
+        return ConnectionLost("the server ended the stream early")
+
+    async def _converse(self, socket: ClientConnection, connected: asyncio.Future[None]) -> None:
+        await socket.send(dumps({**self._start, **self._memory.resume()}))
+        message = json.loads(await socket.recv())
+        if message["type"] == "error":
+            raise Refusal(message["code"], message["message"])
+        self.reconnects += bool(self.ready)
+        self.ready = message
+        self.socket = socket
+        self._memory.settle(Mark.of(message["resume"]))
+        self._on_state("connected")
+        if not connected.done():
+            connected.set_result(None)
+        speaking = asyncio.create_task(self._speak(socket))
+        try:
+            await self._listen(socket)
+        finally:
+            speaking.cancel()
+            await asyncio.gather(speaking, return_exceptions=True)
+
+    async def _speak(self, socket: ClientConnection) -> None:
+        memory, largest = self._memory, max(1, int(self.ready["limits"]["message"]) // 16)
+        while True:
+            while memory.sent < len(memory.items):
+                item = memory.items[memory.sent]
+                memory.sent += 1
+                if item.policy:
+                    await socket.send(dumps({"type": "policy", "policy": item.policy}))
+                for begin in range(0, len(item.text), largest):
+                    await socket.send(dumps({"type": "text", "text": item.text[begin : begin + largest]}))
+                self._room.set()
+            if memory.ended:
+                return await socket.send('{"type":"end"}')
+            self._more.clear()
+            await self._more.wait()
+
+    async def _listen(self, socket: ClientConnection) -> None:
+        async for frame in socket:
+            message = json.loads(frame)
+            kind = message["type"]
+            if kind == "step":
+                step = LiveStep.of(message)
+                self._memory.see(step)
+                await self._steps.put(step)
+            elif kind == "sentence":
+                self._memory.settle(Mark.of(message["resume"]))
+            elif kind == "final":
+                self.final = message
+            elif kind == "error":
+                refusal = Refusal(message["code"], message["message"], fatal=message["fatal"])
+                if refusal.fatal:
+                    raise refusal
+                await self._steps.put(refusal)
+
+
+class SyncClient:
+    """`Client` for programs without asyncio: a thread of its own does the waiting."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        """Takes what `Client` takes."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="bethink-client", daemon=True)
+        self._url, self._options = url, options
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self._client = self._wait(self._open())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._wait(self._client.__aexit__(None, None, None))
+        self._stop()
+
+    def send(self, text: str) -> None:
+        self._wait(self._client.send(text))
+
+    def change(self, policy: str) -> None:
+        self._wait(self._client.change(policy))
+
+    def end(self) -> None:
+        self._wait(self._client.end())
+
+    def __iter__(self) -> Iterator[LiveStep]:
+        """Steps until the text has ended; waits for them, so `end` before, or `send` from another thread."""
+        while True:
+            try:
+                yield self._wait(self._client.__anext__())
+            except StopAsyncIteration:
+                return
+
+    @property
+    def final(self) -> Message:
+        return self._client.final
+
+    @property
+    def reconnects(self) -> int:
+        return self._client.reconnects
+
+    async def _open(self) -> Client:
+        return await Client(self._url, **self._options).__aenter__()
+
+    def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def _websockets() -> Any:
+    try:
+        import websockets.asyncio.client
+        import websockets.exceptions
+    except ModuleNotFoundError as error:
+        raise MissingExtra("the client", "serve") from error
+    return websockets

@@ -1,0 +1,111 @@
+"""Who may come in: how fast an address may come, by which name the server was called, from whose page, and with which token."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from urllib.parse import urlsplit
+
+from bethink.errors import UsageError
+
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Rate:
+    """A bucket of permits for each address, filled at an even pace; the addresses longest away are forgotten first."""
+
+    def __init__(
+        self, rate: float, burst: int, *, addresses: int = 10_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate, self._burst, self._most, self._clock = rate, burst, addresses, clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # permits left, and when
+
+    def allows(self, address: str) -> bool:
+        """Takes a permit if there is one."""
+        now, key = self._clock(), _household(address)
+        left, then = self._buckets.pop(key, (float(self._burst), now))
+        left = min(float(self._burst), left + (now - then) * self._rate)
+        self._buckets[key] = (left - 1 if left >= 1 else left, now)
+        if len(self._buckets) > self._most:
+            self._buckets.popitem(last=False)
+        return left >= 1
+
+
+def _household(address: str) -> str:
+    """An IPv6 customer has 2^64 addresses, but one network."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((parsed, 64), strict=False))
+    return address
+
+
+class Doors:
+    """Who may come in: by which name the server was called, from whose page, and with which token."""
+
+    def __init__(self, host: str, origins: Iterable[str] = (), token: str | None = None) -> None:
+        self._origins = frozenset(_origin(origin) for origin in origins)
+        self._names = {urlsplit(origin).hostname for origin in self._origins}
+        self._anywhere = not is_local(host) and not self._origins
+        self._token = token
+
+    def knows_host(self, host: str) -> bool:
+        """Whether a request names this server; another name means that somebody's page plays with its DNS."""
+        return self._anywhere or _hostname(host) in LOCAL or _hostname(host) in self._names
+
+    def knows_origin(self, origin: str | None, host: str) -> bool:
+        """Whether a page may ask; programs that are not browsers send no origin."""
+        if origin is None or origin in self._origins:
+            return True
+        try:
+            asked = urlsplit(origin)
+        except ValueError:
+            return False
+        return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.knows_host(host)
+
+    @property
+    def locked(self) -> bool:
+        return self._token is not None
+
+    def opens_for(self, token: str) -> bool:
+        """Compares in a time that says nothing about how much was right."""
+        return self._token is None or hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+
+
+def bearer(header: str | None) -> str:
+    scheme, _, token = (header or "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
+def is_local(host: str) -> bool:
+    if host in LOCAL:
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _hostname(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
+
+
+def _origin(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/") and not parts.query
+    except ValueError:
+        named = None
+    if not named:
+        raise UsageError(f"'{text}' is not an origin; it has a scheme and a host, as in https://live.example.org")
+    return f"{parts.scheme}://{parts.netloc}".lower()

@@ -1,0 +1,60 @@
+"""What a client may cost: every limit of the service in one place, and a gauge for how near the machine is to its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bethink.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Sizes in bytes or UTF-16 units, times in seconds."""
+
+    streams: int = 512  # open at once; another one is refused
+    message: int = 65_536  # bytes in one frame of a socket
+    body: int = 262_144  # bytes in one HTTP request
+    text: int = 4_000_000  # units of text on one connection: days of speech
+    idle: float = 600.0  # without any message from the client
+    start: float = 10.0  # from the handshake to `start`, from the connection to the request
+    slow: float = 20.0  # for one message to be taken by the client's side
+    rate: float = 10.0  # new streams and requests per second and address, on average
+    burst: int = 100  # as many may come at once
+    lag: float = 1.0  # how far the engine may be behind before no new stream is let in
+    drain: float = 10.0  # for the sentences in flight when the server is told to stop
+
+    def __post_init__(self) -> None:
+        for name in ("streams", "message", "body", "text", "idle", "start", "slow", "rate", "burst", "lag", "drain"):
+            if getattr(self, name) <= 0:
+                raise UsageError(f"the limit '{name}' is {getattr(self, name)}, but must be above 0")
+
+    @property
+    def sockets(self) -> int:
+        """Connections at once, those that are being refused or have not said `start` included."""
+        return 2 * self.streams + 64
+
+
+class Pressure:
+    """How long words wait for the engine at present: an average over time in which the last seconds count most.
+
+    Where nobody speaks it falls to nothing by itself.
+    """
+
+    def __init__(self, *, half_life: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._half_life, self._clock = half_life, clock
+        self._value, self._then = 0.0, clock()
+
+    def feel(self, waited: float) -> None:
+        kept, now = self._kept()
+        self._value, self._then = kept * self._value + (1 - kept) * waited, now
+
+    @property
+    def seconds(self) -> float:
+        return self._value * self._kept()[0]
+
+    def _kept(self) -> tuple[float, float]:
+        now = self._clock()
+        kept: float = 0.5 ** ((now - self._then) / self._half_life)
+        return kept, now

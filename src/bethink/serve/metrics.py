@@ -1,0 +1,85 @@
+"""What an operator watches: Prometheus metrics of one server, in a registry of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from bethink.hub import Counters
+from bethink.policy import Action
+from bethink.serve.protocol import LiveStep
+
+LAGS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+_ENGINE = {  # of each model's engine: name, kind, help
+    "sessions": (GaugeMetricFamily, "Sessions that are open."),
+    "ready": (GaugeMetricFamily, "Streams that can move and wait for their turn."),
+    "queued": (GaugeMetricFamily, "Pieces of text that were fed and not yet heard."),
+    "rounds": (CounterMetricFamily, "Batched calls of the decoder."),
+    "rows": (CounterMetricFamily, "Decoder positions computed."),
+    "written": (CounterMetricFamily, "Target tokens written."),
+    "failures": (CounterMetricFamily, "Times the model failed, each ending the sessions then open."),
+}
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        own = self.registry
+        self.sockets = Gauge("bethink_sockets", "Sockets that are connected.", registry=own)
+        self.streams = Gauge("bethink_streams", "Streams that are open, sockets and HTTP together.", registry=own)
+        self.pressure = Gauge(
+            "bethink_pressure_seconds", "How long words wait for the engine, on average, now.", registry=own
+        )
+        self.opened = Counter("bethink_streams_opened", "Streams that were opened.", ["resumed"], registry=own)
+        self.closed = Counter(
+            "bethink_streams_closed", "Streams and sockets that ended, by how.", ["reason"], registry=own
+        )
+        self.rejects = Counter(
+            "bethink_rejects", "Connections and requests refused, by reason.", ["reason"], registry=own
+        )
+        self.steps = Counter("bethink_steps", "READ and WRITE steps sent.", ["action"], registry=own)
+        self.lag = Histogram(
+            "bethink_lag_seconds",
+            "From the arrival of the newest source word to the sending of the words written with it.",
+            buckets=LAGS,
+            registry=own,
+        )
+        self.batch = Histogram(
+            "bethink_batch_size", "Streams in one call of the decoder, sampled.", buckets=BATCHES, registry=own
+        )
+        self._read, self._wrote = (self.steps.labels(action=action.value) for action in (Action.READ, Action.WRITE))
+        ProcessCollector(registry=self.registry)
+
+    def watch(self, counters: Callable[[], dict[str, Counters]]) -> None:
+        """Add what the engines count themselves, asked for when somebody looks."""
+        self.registry.register(_Engines(counters))
+
+    def sent(self, step: LiveStep) -> None:
+        if step.action is Action.READ:
+            self._read.inc()
+            return
+        self._wrote.inc()
+        if step.text:
+            self.lag.observe(step.lag / 1000)
+
+    def page(self) -> bytes:
+        return generate_latest(self.registry)
+
+
+class _Engines(Collector):
+    def __init__(self, counters: Callable[[], dict[str, Counters]]) -> None:
+        self._counters = counters
+
+    def collect(self) -> Iterator[Metric]:
+        now = self._counters()
+        for name, (kind, about) in _ENGINE.items():
+            family = kind(f"bethink_engine_{name}", about, labels=["model"])
+            for model, counters in now.items():
+                family.add_metric([model], getattr(counters, name))
+            yield family

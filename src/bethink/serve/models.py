@@ -1,0 +1,65 @@
+"""The models that are served: each loaded once, known by its name, with a fingerprint that tells whether it is still the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from bethink import folder as folders
+from bethink.engine import check
+from bethink.errors import BethinkError
+from bethink.live import AsyncTranslator
+from bethink.policy import RULES, Policy, parse
+from bethink.serve.protocol import Refusal
+from bethink.translator import Translator
+
+ABOUT = ("description", "recipe", "source", "target", "toy")  # what a model's makers say and everybody may know
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model that is served, under the name by which clients ask for it."""
+
+    name: str
+    translator: Translator
+    fingerprint: str
+    live: AsyncTranslator
+
+    @classmethod
+    def load(cls, name: str, *, batch: int = 64, **options: Any) -> Model:
+        translator = Translator(name, **options)
+        config = folders.Folder.open(folders.find(name)).config
+        digest = hashlib.sha256(json.dumps(config["files"], sort_keys=True).encode()).hexdigest()
+        return cls(translator.name, translator, digest[:12], AsyncTranslator(translator, batch=batch))
+
+    @property
+    def identity(self) -> str:
+        return f"{self.name}@{self.fingerprint}"
+
+    def policy(self, text: str) -> Policy:
+        """The policy a client asks for, if this model can serve it."""
+        try:
+            policy = parse(text) if text else self.translator.policy
+            check(self.translator.backend, policy)
+        except BethinkError as error:
+            raise Refusal("policy", str(error)) from None
+        return policy
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "policy": str(self.translator.policy),
+            "policies": [name for name in RULES if self._serves(name)],
+            "explains": self.translator.backend.capsules,
+            "fingerprint": self.fingerprint,
+            "about": {key: self.translator.about[key] for key in ABOUT if key in self.translator.about},
+        }
+
+    def _serves(self, name: str) -> bool:
+        try:
+            self.policy(name)
+        except Refusal:
+            return False
+        return True

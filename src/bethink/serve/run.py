@@ -1,0 +1,150 @@
+"""Runs the application in this process: the listening socket, the signals, the log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from bethink.errors import UsageError
+from bethink.serve.app import create_app
+from bethink.serve.service import Service
+
+LOG = logging.getLogger("bethink.serve")
+BACKLOG = 2048  # connections the system holds while we are busy
+BUFFER = 131_072  # bytes the system may hold for one connection, each way
+DEAD = 30  # seconds after which a peer that does not answer is given up, by the system itself
+PING = 20.0  # seconds between pings, so that proxies see life
+
+
+class Impatient(H11Protocol):
+    """HTTP, but whoever connects must say something whole in time; a socket that is upgraded has its own rules."""
+
+    patience = 10.0  # seconds
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(self.patience, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        self._deadline.cancel()
+        super().handle_websocket_upgrade(event)
+
+    def _give_up(self) -> None:
+        if self.scope is None:
+            self.transport.close()  # type: ignore[unreachable]
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, but the first signal lets sentences be finished before anything is closed."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+        self._draining: asyncio.Task[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._loop = asyncio.get_running_loop()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self.started and not self._service.draining and sig in (signal.SIGTERM, signal.SIGINT):
+            self._loop.call_soon_threadsafe(self.drain)
+        else:
+            self.should_exit = True
+
+    def drain(self) -> None:
+        """Begin to stop; from the event loop."""
+        if self._draining is None:
+            LOG.info("stopping: %d streams finish their sentence", len(self._service.speakers))
+            self._draining = asyncio.create_task(self._drain())
+
+    async def _drain(self) -> None:
+        await self._service.drain()
+        await asyncio.sleep(0.1)  # for the last frames
+        self.should_exit = True
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """The listening socket; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise UsageError(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from None
+    # Accepted connections inherit these: slow peers hold little, and those that vanished without a word nothing for long.
+    for option, value in ((socket.SO_KEEPALIVE, 1), (socket.SO_SNDBUF, BUFFER), (socket.SO_RCVBUF, BUFFER)):
+        listening.setsockopt(socket.SOL_SOCKET, option, value)
+    for name, value in (
+        ("TCP_KEEPIDLE", DEAD),
+        ("TCP_KEEPINTVL", 10),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", DEAD * 1000),
+    ):
+        if hasattr(socket, name):
+            listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    return listening
+
+
+def server(service: Service, *, proxy: str | None = None) -> Server:
+    """`proxy` is the address of a reverse proxy whose X-Forwarded-For is believed."""
+    config = uvicorn.Config(
+        create_app(service),
+        http=type("Impatient", (Impatient,), {"patience": service.limits.start}),
+        ws="websockets-sansio",
+        ws_max_size=service.limits.message,
+        ws_ping_interval=PING,
+        ws_ping_timeout=None,  # a client that is held back cannot answer; the system finds the dead ones
+        ws_per_message_deflate=False,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=proxy is not None,
+        forwarded_allow_ips=proxy,
+        timeout_graceful_shutdown=5,
+        timeout_keep_alive=10,
+    )
+    return Server(config, service)
+
+
+def run(service: Service, listening: socket.socket, *, proxy: str | None = None) -> None:
+    """Until a signal says so."""
+    _raise_file_limit()
+    server(service, proxy=proxy).run(sockets=[listening])
+
+
+def set_up_log(level: int) -> None:
+    """One line per event, on standard error; never a word of what people say."""
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for name in ("uvicorn.error", "uvicorn.access", "websockets"):
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of every client that left in the middle
+    logging.getLogger("uvicorn.error").addFilter(_is_ours_to_know)
+
+
+def _is_ours_to_know(record: logging.LogRecord) -> bool:
+    """A client that sends garbage is told so; a traceback for each would let it fill the disk."""
+    harmless = ("Invalid UTF-8", "Invalid HTTP request", "Unsupported upgrade", "ASGI callable returned without")
+    return not record.getMessage().startswith(harmless)
+
+
+def _raise_file_limit() -> None:
+    """Every connection is an open file; many systems begin with room for a thousand."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 65_536) if hard > 0 else 65_536, hard))

@@ -1,0 +1,145 @@
+"""What the socket and the HTTP side share: the models, the limits, who is here, and how it all begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from bethink.errors import BethinkError
+from bethink.hub import Counters
+from bethink.serve.doors import Doors, Rate
+from bethink.serve.limits import Limits, Pressure
+from bethink.serve.metrics import Metrics
+from bethink.serve.models import Model
+from bethink.serve.protocol import Mark, Refusal, Start
+from bethink.serve.speaker import Speaker
+
+PROBE = "a ."  # a text that every model can translate somehow
+PROBE_SECONDS, PROBE_EVERY = 5.0, 2.0
+SAMPLE_EVERY = 0.25  # seconds between looks at the batch size
+
+
+@dataclass
+class Service:
+    models: Sequence[Model]  # the first is the default
+    limits: Limits = field(default_factory=Limits)
+    doors: Doors = field(default_factory=lambda: Doors("127.0.0.1"))
+
+    def __post_init__(self) -> None:
+        self.metrics = Metrics()
+        self.pressure = Pressure()
+        self.rate = Rate(self.limits.rate, self.limits.burst)
+        self.speakers: set[Speaker] = set()
+        self.sockets = 0
+        self.draining = False
+        self._health = ("failing", 0.0)
+        self._probing = asyncio.Lock()
+        self.metrics.pressure.set_function(lambda: self.pressure.seconds)
+        self.metrics.watch(self.counters)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        async with contextlib.AsyncExitStack() as stack:
+            for model in self.models:
+                await stack.enter_async_context(model.live)
+            sampling = asyncio.create_task(self._sample())
+            try:
+                yield
+            finally:
+                sampling.cancel()
+                for speaker in list(self.speakers):
+                    speaker.stop()
+
+    def counters(self) -> dict[str, Counters]:
+        with contextlib.suppress(BethinkError):  # not running yet, or no more
+            return {model.name: model.live.counters() for model in self.models}
+        return {}
+
+    # coming in
+
+    def admit(self, address: str) -> None:
+        """Refuses whoever comes too often."""
+        if not self.rate.allows(address):
+            raise Refusal("rate", f"too many requests from this address; it may make {self.limits.rate:g} per second")
+
+    def model(self, name: str) -> Model:
+        """By name alone: no name reaches a file that was not chosen when the server was started."""
+        for model in self.models:
+            if name in ("", model.name):
+                return model
+        there = ", ".join(model.name for model in self.models)
+        raise Refusal("model", f"no model named '{name[:80]}' is served here; there are {there}")
+
+    @contextlib.contextmanager
+    def speaker(self, start: Start) -> Iterator[Speaker]:
+        """A place for one more stream, or a refusal; given back at the end."""
+        model = self.model(start.model)
+        mark = self._mark(model, start)
+        policy = model.policy(mark.policy)
+        if self.draining:
+            raise Refusal("draining", "this server is about to stop; connect again in a moment")
+        if len(self.speakers) >= self.limits.streams:
+            raise Refusal("full", f"all {self.limits.streams} streams of this server are taken; try again later")
+        if self.pressure.seconds > self.limits.lag and start.resume is None:  # who was here before may come back
+            raise Refusal("full", f"this server is {self.pressure.seconds:.1f} seconds behind; try again later")
+        speaker = Speaker(model, policy, mark, start.resume, self.metrics, self.pressure)
+        self.speakers.add(speaker)
+        self.metrics.streams.inc()
+        self.metrics.opened.labels(resumed=str(start.resume is not None).lower()).inc()
+        try:
+            yield speaker
+        finally:
+            speaker.close()
+            self.speakers.discard(speaker)
+            self.metrics.streams.dec()
+
+    def _mark(self, model: Model, start: Start) -> Mark:
+        if start.resume is None:
+            return Mark(model.identity, str(model.policy(start.policy)))
+        if start.resume.mark.model != model.identity:
+            raise Refusal(
+                "changed",
+                f"the model '{model.name}' is not the one this stream began with; start anew without 'resume'",
+            )
+        return start.resume.mark
+
+    # being well, and ending
+
+    async def health(self) -> str:
+        """Whether a translation works now: ready, failing or draining."""
+        if self.draining:
+            return "draining"
+        async with self._probing:
+            status, since = self._health
+            if status != "ready" or time.monotonic() - since > PROBE_EVERY:
+                self._health = (await self._probe(), time.monotonic())
+        return self._health[0]
+
+    async def _probe(self) -> str:
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                for model in self.models:
+                    await model.live.translate(PROBE)
+        except (BethinkError, TimeoutError):
+            return "failing"
+        return "ready"
+
+    async def drain(self) -> None:
+        """No new streams; those here finish their sentence and are told to come back."""
+        self.draining = True
+        waiting = [asyncio.create_task(speaker.drain(self.limits.drain)) for speaker in list(self.speakers)]
+        if waiting:
+            await asyncio.wait(waiting)
+
+    async def _sample(self) -> None:
+        """Batches come by the hundred per second; a look now and then is enough for their distribution."""
+        rounds = 0
+        while True:
+            await asyncio.sleep(SAMPLE_EVERY)
+            for counters in self.counters().values():
+                if counters.rounds != rounds:
+                    rounds = counters.rounds
+                    self.metrics.batch.observe(counters.batch)

@@ -1,0 +1,192 @@
+"""The socket side: one connection from its handshake to its close, whatever the client does in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+from starlette.responses import JSONResponse
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from bethink.errors import BethinkError
+from bethink.serve.doors import bearer
+from bethink.serve.protocol import (
+    VERSION,
+    Change,
+    End,
+    LiveStep,
+    Message,
+    Refusal,
+    Request,
+    Start,
+    Text,
+    dumps,
+    read_request,
+    units,
+)
+from bethink.serve.service import Service
+from bethink.serve.speaker import Speaker
+
+LOG = logging.getLogger("bethink.serve")
+GOODBYE = 2.0  # seconds for a last message to somebody who may not be reading
+RECONNECT = 1  # seconds after which a client of a stopping server may come back
+
+
+async def serve_socket(socket: WebSocket, service: Service) -> None:
+    if service.sockets >= service.limits.sockets:
+        service.metrics.rejects.labels(reason="sockets").inc()
+        body = Refusal("full", "this server has as many connections as it can bear; try again later").to_message()
+        await socket.send_denial_response(JSONResponse({"error": body}, status_code=503, headers={"Retry-After": "5"}))
+        return
+    with _counted(service):
+        await socket.accept()
+        await Connection(socket, service).run()
+
+
+@contextlib.contextmanager
+def _counted(service: Service) -> Iterator[None]:
+    service.sockets += 1
+    service.metrics.sockets.inc()
+    try:
+        yield
+    finally:
+        service.sockets -= 1
+        service.metrics.sockets.dec()
+
+
+class Connection:
+    def __init__(self, socket: WebSocket, service: Service) -> None:
+        self.session = secrets.token_hex(4)
+        self._socket = socket
+        self._service = service
+        self._limits = service.limits
+
+    async def run(self) -> None:
+        """Ends in exactly one way: done, gone, or an error that is said before the socket is closed."""
+        ended = "failed"
+        try:
+            await self._converse()
+            ended = "done"
+            await self._socket.close(1000)
+        except (WebSocketDisconnect, OSError):
+            ended = "gone"
+        except Refusal as refusal:
+            ended = refusal.code
+            self._service.metrics.rejects.labels(reason=refusal.code).inc()
+            await self._refuse(refusal)
+        except BethinkError:
+            ended = "internal"
+            LOG.exception("session %s: the engine failed", self.session)
+            await self._refuse(Refusal("internal", "the server failed; connect again and resume"))
+        finally:
+            self._service.metrics.closed.labels(reason=ended).inc()
+            LOG.info("session %s ended: %s", self.session, ended)
+
+    async def _converse(self) -> None:
+        start = await self._greet()
+        with self._service.speaker(start) as speaker:
+            await self._send(self._ready(speaker, start))
+            await self._both(speaker)
+
+    async def _greet(self) -> Start:
+        """The client's `start`, if it comes in time and may come in."""
+        client = self._socket.client
+        self._service.admit(client.host if client else "")
+        start = await self._receive(self._limits.start, "no 'start' came in time")
+        if not isinstance(start, Start):
+            raise Refusal("invalid", "the first message must be 'start'")
+        tokens = (bearer(self._socket.headers.get("authorization")), start.token)
+        if not any(map(self._service.doors.opens_for, tokens)):
+            raise Refusal("unauthorized", "this server wants a token, and this is not it")
+        return start
+
+    def _ready(self, speaker: Speaker, start: Start) -> Message:
+        LOG.info("session %s began%s", self.session, " again" if start.resume else "")
+        return {
+            "type": "ready",
+            "version": VERSION,
+            "session": self.session,
+            "model": speaker.model.name,
+            "policy": str(speaker.policy),
+            "limits": {"message": self._limits.message, "text": self._limits.text, "idle": self._limits.idle},
+            "resume": speaker.mark.to_message(),
+        }
+
+    async def _both(self, speaker: Speaker) -> None:
+        """Listens and tells at once, until all is told, one of them fails, or the server stops."""
+        listening, telling = _task(self._listen(speaker)), _task(self._tell(speaker))
+        waiting: set[asyncio.Future[None]] = {listening, telling, speaker.warned}
+        try:
+            while not telling.done():
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if speaker.warned in done:
+                    await self._send({"type": "reconnect", "after": RECONNECT})
+                if (
+                    listening in done and not speaker.stopped.done()
+                ):  # then its complaint would only be that it was stopped
+                    listening.result()
+            telling.result()
+        finally:
+            for task in (listening, telling):
+                task.cancel()
+            await asyncio.gather(listening, telling, return_exceptions=True)
+
+    async def _listen(self, speaker: Speaker) -> None:
+        """Reads on only when what was read has been handed over: a client that is too fast is held by its own connection."""
+        while True:
+            request = await self._receive(self._limits.idle, "nothing was said for too long")
+            if isinstance(request, Text):
+                if speaker.heard + units(request.text) > self._limits.text:
+                    raise Refusal("text", f"one stream may have {self._limits.text} characters; this is more")
+                await speaker.hear(request.text)
+            elif isinstance(request, Change):
+                await self._change(speaker, request)
+            elif isinstance(request, End):
+                return await speaker.finish()
+            else:
+                raise Refusal("invalid", "'start' can be said only once")
+
+    async def _change(self, speaker: Speaker, request: Change) -> None:
+        try:
+            speaker.change(speaker.model.policy(request.policy))
+        except Refusal as refusal:
+            await self._send(Refusal(refusal.code, str(refusal), fatal=False).to_message())
+
+    async def _tell(self, speaker: Speaker) -> None:
+        async for message in speaker.messages():
+            await self._send(message)
+
+    async def _receive(self, seconds: float, complaint: str) -> Request:
+        try:
+            async with asyncio.timeout(seconds):
+                message = await self._socket.receive()
+        except TimeoutError:
+            raise Refusal("idle", f"{complaint}: {seconds:g} seconds") from None
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1006))
+        if message.get("text") is None:
+            raise Refusal("invalid", "a frame is binary, but every frame must be text")
+        return read_request(message["text"])
+
+    async def _send(self, message: LiveStep | Message) -> None:
+        text = dumps(message.to_message() if isinstance(message, LiveStep) else message)
+        try:
+            async with asyncio.timeout(self._limits.slow):
+                await self._socket.send_text(text)
+        except TimeoutError:
+            raise Refusal("slow", f"nothing was read for {self._limits.slow:g} seconds") from None
+
+    async def _refuse(self, refusal: Refusal) -> None:
+        """The last words; whoever does not take them is left."""
+        with contextlib.suppress(WebSocketDisconnect, OSError, TimeoutError):
+            async with asyncio.timeout(GOODBYE):
+                await self._socket.send_text(dumps(refusal.to_message()))
+                await self._socket.close(refusal.close, refusal.code)
+
+
+def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.create_task(work)

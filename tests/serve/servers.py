@@ -1,0 +1,141 @@
+"""Real servers on free ports: in a thread, where a test can look inside, or as a process, which a test can kill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from bethink.live import AsyncTranslator
+from bethink.serve.doors import Doors
+from bethink.serve.limits import Limits
+from bethink.serve.models import Model
+from bethink.serve.run import Server, listen, server
+from bethink.serve.service import Service
+
+CLONE = Path(__file__).parents[2]
+Result = TypeVar("Result")
+
+
+class Running:
+    """A server in a thread of its own."""
+
+    def __init__(self, model: Model, limits: Limits, doors: Doors) -> None:
+        self.listening = listen("127.0.0.1", 0)
+        self.port: int = self.listening.getsockname()[1]
+        fresh = Model(model.name, model.translator, model.fingerprint, AsyncTranslator(model.translator))
+        self.service = Service([fresh], limits, doors)
+        self.server: Server = server(self.service)
+        self.thread = threading.Thread(target=self._run)
+        self.failure: BaseException | None = None
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/v1/stream"
+
+    def start(self) -> None:
+        self.thread.start()
+        while not self.server.started and self.thread.is_alive():
+            threading.Event().wait(0.01)
+
+    def drain(self) -> None:
+        self.server._loop.call_soon_threadsafe(self.server.drain)
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(20)
+        assert not self.thread.is_alive(), "the server did not stop"
+        assert self.failure is None, self.failure
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.service.metrics.registry.get_sample_value(name, labels) or 0.0
+
+    def _run(self) -> None:
+        try:
+            self.server.run(sockets=[self.listening])
+        except BaseException as error:  # noqa: BLE001 - shown by stop()
+            self.failure = error
+
+
+@contextlib.contextmanager
+def running(model: Model, *, doors: Doors | None = None, **limits: Any) -> Iterator[Running]:
+    made = Running(model, Limits(**{"rate": 1e6, "burst": 10**6, "lag": 1e6} | limits), doors or Doors("127.0.0.1"))
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+class Process:
+    """`bethink serve` as people start it; on a port that stays the same when it is started again."""
+
+    def __init__(self, *flags: str) -> None:
+        self.flags = flags
+        self.port = 0
+        self.process: subprocess.Popen[str] | None = None
+        self.said: list[str] = []
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}"
+
+    def start(self) -> Process:
+        command = [
+            sys.executable,
+            "-m",
+            "bethink",
+            "serve",
+            "--model",
+            str(CLONE / "models" / "toy"),
+            "--port",
+            str(self.port),
+        ]
+        self.process = subprocess.Popen(
+            [*command, *self.flags],
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(CLONE / "src")},
+        )
+        assert self.process.stderr is not None
+        line = self.process.stderr.readline()
+        assert "serving toy on" in line, line + self.process.stderr.read()
+        self.port = int(line.rsplit(":", 1)[1])
+        return self
+
+    def kill(self) -> None:
+        """As when the power goes."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> int:
+        return self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> int:
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=30)
+        self.said.append(rest)
+        return process.returncode
+
+
+def play(scene: Callable[[], Awaitable[Result]], seconds: float = 30.0) -> Result:
+    """Run a coroutine; whatever hangs is a failure."""
+
+    async def limited() -> Result:
+        async with asyncio.timeout(seconds):
+            return await scene()
+
+    return asyncio.run(limited())

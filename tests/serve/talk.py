@@ -1,0 +1,89 @@
+"""Plain conversations with a server, message by message, for tests that want to see every frame."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+
+from bethink.trace import Step
+
+Message = dict[str, Any]
+
+
+def start(**fields: Any) -> Message:
+    return {"type": "start", "version": 1, **fields}
+
+
+def text(words: str) -> Message:
+    return {"type": "text", "text": words}
+
+
+END: Message = {"type": "end"}
+
+
+class Talk:
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket = socket
+
+    async def say(self, *messages: Message | str | bytes) -> None:
+        for message in messages:
+            await self.socket.send(json.dumps(message) if isinstance(message, dict) else message)
+
+    async def hear(self) -> Message:
+        message: Message = json.loads(await self.socket.recv())
+        return message
+
+    async def rest(self) -> list[Message]:
+        """Everything until the server closes."""
+        messages = []
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                messages.append(await self.hear())
+        return messages
+
+    @property
+    def code(self) -> int | None:
+        return self.socket.close_code
+
+
+@contextlib.asynccontextmanager
+async def talk(url: str, **options: Any) -> AsyncIterator[Talk]:
+    async with connect(url, compression=None, max_size=None, **options) as socket:
+        yield Talk(socket)
+
+
+async def whole(url: str, *messages: Message, **fields: Any) -> list[Message]:
+    """A conversation from start to end: all that the server said."""
+    async with talk(url) as client:
+        await client.say(start(**fields), *messages, END)
+        return await client.rest()
+
+
+def steps(messages: Sequence[Message]) -> list[Message]:
+    return [message for message in messages if message["type"] == "step"]
+
+
+def shown(messages: Sequence[Message]) -> str:
+    return "".join(step["text"] for step in steps(messages) if step["action"] == "WRITE")
+
+
+def core(step: Message | Step) -> tuple[Any, ...]:
+    """What must be the same however a step came about."""
+    if isinstance(step, Step):
+        return (
+            step.sentence,
+            step.action.value,
+            step.token,
+            step.read,
+            step.heard,
+            step.written,
+            step.deferred,
+            step.text,
+        )
+    names = ("sentence", "action", "token", "read", "heard", "written", "deferred", "text")
+    return tuple(step[name] for name in names)
