@@ -125,7 +125,7 @@ def find(name: str | os.PathLike[str]) -> Path:
     known = sorted({config.parent.name for place in places for config in place.glob(f"*/{CONFIG}")})
     raise ModelError(
         f"no model '{os.fspath(name)}': it is neither a model folder nor a name known in {', '.join(map(str, places))}; "
-        f"known are: {', '.join(known) or 'none'}"
+        f"known are: {', '.join(known) or 'none'}; give one of these or a folder (--model on the command line)"
     )
 
 

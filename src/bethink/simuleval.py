@@ -12,7 +12,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from bethink.cli.common import choose_model
+from bethink.cli.common import DEFAULT
 from bethink.engine import Engine
 from bethink.errors import BethinkError
 from bethink.policy import parse
@@ -36,7 +36,7 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
     """Streams each sentence through the engine, word by word."""
 
     def __init__(self, args: Namespace) -> None:
-        self._translator = Translator(choose_model(args.model), threads=args.threads)
+        self._translator = Translator(args.model or DEFAULT, threads=args.threads)
         self._policy = self._translator.policy if args.policy is None else parse(args.policy)
         self._engine = Engine(self._translator.backend)
         self._sentence: Sentence | None = None
@@ -44,7 +44,7 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
 
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
-        parser.add_argument("--model", help="a model folder or the name of one (default: de-en, else toy)")
+        parser.add_argument("--model", help="a model folder or the name of one (default: de-en)")
         parser.add_argument("--policy", help="when to speak, as in pe:k=3,rho=0.24,r=2 (default: the model's own)")
         parser.add_argument("--threads", type=int, default=0, help="processor threads (default: all cores)")
 

@@ -213,13 +213,9 @@ def test_watch_on_a_terminal_leaves_the_transcript(model: Path, text: Path) -> N
     assert b"rounds per written token" in seen
 
 
-def test_the_default_model_is_told_once(
-    model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "models").mkdir()
-    (tmp_path / "models" / "toy").symlink_to(model)
-    monkeypatch.chdir(tmp_path)
-    assert main(["translate", str(text)]) == 0
+def test_the_default_model_translates_german(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "text").write_text("Guten Morgen, meine Damen und Herren!\n", encoding="utf-8")
+    assert main(["translate", str(tmp_path / "text")]) == 0
     out, err = capsys.readouterr()
-    assert out.count("\n") == 3
-    assert err == "bethink: no model named, using 'toy'; name one with --model\n"
+    assert out.startswith("Good morning")
+    assert err == ""

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bethink.cli import main
-from bethink.cli.serve import LIMITS, _token
+from bethink.cli.serve import LIMITS
+from bethink.serve.doors import read_token
 from bethink.serve.limits import Limits
 from tests.serve.servers import CLONE
 
@@ -67,12 +68,12 @@ def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
 
 def test_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BETHINK_TOKEN", raising=False)
-    assert _token(None) is None
+    assert read_token(None) is None
     monkeypatch.setenv("BETHINK_TOKEN", "from-the-environment")
-    assert _token(None) == "from-the-environment"
+    assert read_token(None) == "from-the-environment"
     file = tmp_path / "token"
     file.write_text("correct-horse\n", encoding="utf-8")
-    assert _token(str(file)) == "correct-horse"
+    assert read_token(str(file)) == "correct-horse"
     for bad in ("", "short", "two words here", "schlüssel-wort"):
         file.write_text(bad, encoding="utf-8")
         code, text = complaint(capsys, "--token-file", str(file))

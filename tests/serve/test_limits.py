@@ -7,6 +7,7 @@ import contextlib
 import json
 import signal
 import socket
+from collections.abc import MutableMapping
 from typing import Any
 
 import pytest
@@ -14,9 +15,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from bethink import Translator, toy
 from bethink.errors import UsageError
+from bethink.live import AsyncTranslator
+from bethink.serve.app import create_app
 from bethink.serve.doors import Doors, Rate, bearer
 from bethink.serve.limits import Limits, Pressure
 from bethink.serve.models import Model
+from bethink.serve.protocol import PATH
+from bethink.serve.service import Service
 from tests.serve.servers import Process, Running, play, running
 from tests.serve.talk import END, Message, shown, start, steps, talk, text, whole
 
@@ -375,3 +380,31 @@ def test_messages_are_json_of_one_line(server: Running) -> None:
             return [json.dumps(message) for message in await client.rest()]
 
     assert steps([json.loads(frame) for frame in play(scene)])
+
+
+def test_frames_too_large_that_the_server_in_front_let_through(model: Model) -> None:
+    """As under another ASGI server than ours, which has limits of its own."""
+    said: list[MutableMapping[str, Any]] = []
+    frames = [start(), text("x" * 70_000)]
+    coming = iter(
+        [{"type": "websocket.connect"}, *({"type": "websocket.receive", "text": json.dumps(frame)} for frame in frames)]
+    )
+
+    async def receive() -> MutableMapping[str, Any]:
+        if (message := next(coming, None)) is None:
+            await asyncio.sleep(60)
+        return message or {}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        said.append(message)
+
+    async def scene() -> None:
+        fresh = Model(model.name, model.translator, model.fingerprint, AsyncTranslator(model.translator))
+        service = Service([fresh])
+        scope = {"type": "websocket", "path": PATH, "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
+        async with service.running():
+            await create_app(service)(scope | {"query_string": b"", "subprotocols": []}, receive, send)
+
+    play(scene)
+    assert json.loads(said[-2]["text"])["code"] == "size"
+    assert said[-1]["code"] == 1009

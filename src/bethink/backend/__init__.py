@@ -52,7 +52,7 @@ class Backend(Protocol):
     def close(self, slot: int) -> None: ...
 
     def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
-        """Append source ids to slots; each slot at most once per call."""
+        """Append source ids to slots, each slot at most once per call. Nothing follows EOS."""
 
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
         """Compute decoder rows; each slot at most once per call. Of several rows a backend may leave out the last ones."""

@@ -22,6 +22,7 @@ from bethink.backend import Row, Rows
 from bethink.backend.window import STEP, Caches, Sizes, Whole, Window
 from bethink.errors import ModelError
 from bethink.folder import DECODER, ENCODER
+from bethink.text import EOS
 
 QUIET = 3  # errors only
 NEXT = ".next"  # what an output adds to the name of the cache that it continues
@@ -63,6 +64,12 @@ class Program:
             if dot:
                 found[kind] = (max(int(number) + 1, found.get(kind, (0,))[0]), int(shape[2]), int(shape[4]))
         return found
+
+    def forget(self) -> None:
+        """Let go of all arrays, so that their memory can be given back."""
+        self._binding.clear_binding_inputs()
+        self._binding.clear_binding_outputs()
+        self._bound.clear()
 
     def _bind(self, name: str, array: npt.NDArray[Any]) -> None:
         self._bound[name] = array
@@ -152,6 +159,12 @@ class OnnxBackend:
     def capsules(self) -> bool:
         return "capsules" in self._sources
 
+    @property
+    def held(self) -> int:
+        """Bytes of the caches of all streams."""
+        own = [slot.heard.own for slot in self._slots.values()] + [slot.said.own for slot in self._slots.values()]
+        return self._heard.held + self._said.held + sum(kept.nbytes for kinds in own for kept in kinds.values())
+
     def open(self) -> int:
         number = next(self._numbers)
         self._slots[number] = Slot(self._heard.open(), self._said.open())
@@ -162,6 +175,9 @@ class OnnxBackend:
             closed = self._slots.pop(slot)
             self._heard.close(closed.heard)
             self._said.close(closed.said)
+            if not self._slots:
+                self._encoder.forget()
+                self._decoder.forget()
 
     def read(self, requests: Sequence[Request]) -> None:
         for some in _chunks(requests, cut=self.causal):
@@ -187,8 +203,10 @@ class OnnxBackend:
         results = self._encoder.run(batch.feeds | past, R=len(batch.owners))
         for kind in self._sources:
             self._said.write(kind, [slot.said for slot in slots], batch.owners, batch.feeds["places"], results[kind])
-        for slot, end in zip(slots, batch.ends, strict=True):
+        for slot, ids, end in zip(slots, tokens, batch.ends, strict=True):
             slot.length = end
+            if ids[-1] == EOS:  # the encoder is done with this sentence
+                self._heard.close(slot.heard)
 
     def _decode(self, requests: Sequence[Rows], said: Sequence[Caches]) -> Arrays:
         first = self._said.seat(said)

@@ -1,6 +1,7 @@
 """Where the caches of many streams stand side by side, as a graph wants them, and stay from one call to the next.
 
-Shapes: K arrays of a cache, B rows of a window, H heads, L positions, E head width, R tokens.
+What is held follows what is in use: as many rows as there are streams, as long as the longest of them, and some to spare, so that
+little has to be moved. Shapes: K arrays of a cache, B rows of a window, H heads, L positions, E head width, R tokens.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ import numpy.typing as npt
 
 STEP = 4  # lengths are multiples of it: products sum positions in fours, so the same position is always summed the same way
 ROWS = 128  # of a window, at most, unless a single call has more
+SPARE_ROWS = 8  # vacant ones that are not worth the moving
+SPARE = 4 * 2**20  # numbers that are kept for each kind of cache even when nobody needs them: fresh memory is slow
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Whole: TypeAlias = npt.NDArray[np.int64]
 Sizes: TypeAlias = tuple[int, int, int]  # K, H and E of a kind of cache
+Moves: TypeAlias = Sequence[tuple[int, int]]  # from which row to which
 
 
 class Caches:
@@ -33,12 +37,15 @@ class Window:
     """For each kind of cache one array K B H L E. What stands after a stream's length is left from others; a graph masks it."""
 
     def __init__(self, kinds: Mapping[str, Sizes]) -> None:
+        self._memory = {kind: np.zeros(0, np.float32) for kind in kinds}
         self._arrays = {kind: np.zeros((k, 0, heads, 0, size), np.float32) for kind, (k, heads, size) in kinds.items()}
-        self._memory = {
-            kind: [np.zeros(0, np.float32)] * 2 for kind in kinds
-        }  # in use and, since fresh memory is slow, before
         self._shown: dict[str, tuple[tuple[int, int], dict[str, Floats]]] = {}  # last, and for which rows
         self._tenants: list[Caches | None] = []
+
+    @property
+    def held(self) -> int:
+        """Bytes, beside what streams without a row keep for themselves."""
+        return sum(memory.nbytes for memory in self._memory.values())
 
     def open(self) -> Caches:
         return Caches(self._arrays)
@@ -46,13 +53,17 @@ class Window:
     def close(self, caches: Caches) -> None:
         if caches.row >= 0:
             self._tenants[caches.row] = None
+        caches.row, caches.own = -1, {}
+        if self._tenants and not any(self._tenants):
+            self._arrange([], 0)
 
     def seat(self, group: Sequence[Caches]) -> int:
         """Bring streams into neighbouring rows, in any order, and return the first of these. Who stands there already stays."""
         rows = [caches.row for caches in group if caches.row >= 0]
         if len(rows) == len(group) == max(rows) - min(rows) + 1:
             return min(rows)
-        first = min(rows) if rows else self._vacant(len(group))
+        self._close_ranks(len(group))
+        first = self._place(group)
         last = first + len(group)
         self._add_rows(last)
         members = set(map(id, group))
@@ -100,21 +111,21 @@ class Window:
         count, _, heads, _, size = self._arrays[kind].shape
         kept = caches.own.get(kind, np.zeros((count, heads, 0, size), np.float32))
         if kept.shape[2] < length:
-            caches.own[kind] = np.zeros((count, heads, max(length, 2 * kept.shape[2]), size), np.float32)
+            caches.own[kind] = np.zeros((count, heads, max(length, 3 * kept.shape[2] // 2), size), np.float32)
             caches.own[kind][:, :, : kept.shape[2]] = kept
         return caches.own[kind]
 
     # who stands where
 
-    def _vacant(self, count: int) -> int:
-        """Where so many neighbouring rows have no tenant, if need be after the last; or, if that is too many, the first row."""
-        run = 0
-        for row, tenant in enumerate(self._tenants):
-            run = 0 if tenant else run + 1
-            if run == count:
-                return row + 1 - count
-        begin = len(self._tenants) - run
-        return begin if begin + count <= ROWS else 0
+    def _place(self, group: Sequence[Caches]) -> int:
+        """The first of neighbouring rows for which the fewest streams have to move, in or out; of several, the lowest."""
+        count, members = len(group), set(map(id, group))
+        balance = np.zeros(max(count, min(len(self._tenants) + count, ROWS)))
+        for row, tenant in enumerate(self._tenants[: len(balance)]):
+            if tenant:
+                balance[row] = -1 if id(tenant) in members else 1
+        sums = np.concatenate([[0], np.cumsum(balance)])
+        return int(np.argmin(sums[count:] - sums[:-count]))
 
     def _move_out(self, caches: Caches) -> None:
         for kind, array in self._arrays.items():
@@ -133,39 +144,68 @@ class Window:
 
     # how large everything is
 
+    def _close_ranks(self, count: int) -> None:
+        """Give rows up where most are vacant, even with so many more streams."""
+        staying = [tenant for tenant in self._tenants if tenant]
+        if len(self._tenants) > 2 * max(len(staying), count) + SPARE_ROWS:
+            self._arrange(staying, len(staying))
+
     def _add_rows(self, count: int) -> None:
-        if count > len(self._tenants):
-            self._tenants += [None] * (count - len(self._tenants))
-            for kind, array in self._arrays.items():
-                self._lay_out(kind, array.shape[3])
+        have = len(self._tenants)
+        if count > have:
+            spare = have // 4  # or streams that come one by one would move the others each time
+            self._arrange(
+                [tenant for tenant in self._tenants if tenant], max(count, min(have + spare, ROWS)), stay=True
+            )
+
+    def _arrange(self, staying: Sequence[Caches], count: int, *, stay: bool = False) -> None:
+        """So many rows from now on, the first ones for those who stay unless they also stay where they are."""
+        moves = [(caches.row, caches.row if stay else n) for n, caches in enumerate(staying)]
+        for kind, array in self._arrays.items():
+            self._lay_out(kind, count, array.shape[3] if staying else 0, moves)
+        self._tenants = [None] * count
+        for caches, (_, row) in zip(staying, moves, strict=True):
+            self._tenants[row], caches.row = caches, row
 
     def _fit(self, kind: str, length: int) -> None:
         """Enough positions, but not many more than the longest stream has: the rest would be computed in vain."""
         have = self._arrays[kind].shape[3]
-        if length <= have < length + 3 * STEP:
+        if length <= have < _too_long(length):
             return
         longest = max([length, *(caches.lengths[kind] for caches in self._tenants if caches)])
-        wanted = -(-longest // STEP) * STEP
+        wanted = _whole_steps(longest)
         if wanted > have > 0:
-            self._lay_out(kind, wanted + STEP)  # what grows will grow again
-        elif wanted > have or have >= wanted + 3 * STEP:
-            self._lay_out(kind, wanted)
+            wanted = _whole_steps(longest + max(STEP, longest // 8))  # what grows will grow again
+        elif wanted <= have < _too_long(longest):
+            return
+        self._lay_out(kind, len(self._tenants), wanted, [(c.row, c.row) for c in self._tenants if c])
 
-    def _lay_out(self, kind: str, length: int) -> None:
-        """Make the arrays of a kind so long, with a row for every tenant, in the memory that was in use before the last time."""
-        old = self._arrays[kind]
-        shape = (old.shape[0], len(self._tenants), old.shape[2], length, old.shape[4])
-        needed = math.prod(shape)
-        used, free = self._memory[kind]
-        if not needed <= free.size <= 8 * needed:
-            free = np.zeros(needed + needed // 2, np.float32)
-        new = free[:needed].reshape(shape)
-        kept = min(length, old.shape[3])
-        for row, tenant in enumerate(self._tenants[: old.shape[1]]):
-            if tenant:
-                new[:, row, :, :kept] = old[:, row, :, :kept]
-        self._arrays[kind], self._memory[kind] = new, [free, used]
+    def _lay_out(self, kind: str, rows: int, length: int, moves: Moves) -> None:
+        """Make the arrays of a kind so long, with so many rows, and take over the rows that stay.
+
+        Where the memory is neither too small nor far too large this happens in it. Rows are changed, or lengths, never both at a
+        time, so that all that moves moves the same way, and in the right order nothing is run over.
+        """
+        old, memory = self._arrays[kind], self._memory[kind]
+        shape = (old.shape[0], rows, old.shape[2], length, old.shape[4])
+        needed, kept = math.prod(shape), min(length, old.shape[3])
+        if not needed <= memory.size <= 2 * needed + SPARE:
+            memory = np.zeros(needed + needed // 4, np.float32)
+        new = memory[:needed].reshape(shape)
+        blocks = [(k, *move) for k in range(shape[0]) for move in moves]
+        for k, source, target in reversed(blocks) if needed > old.size else blocks:
+            new[k, target, :, :kept] = old[k, source, :, :kept]
+        self._arrays[kind], self._memory[kind] = new, memory
         self._shown.pop(kind, None)
+
+
+def _whole_steps(length: int) -> int:
+    return -(-length // STEP) * STEP
+
+
+def _too_long(length: int) -> int:
+    """How long a window is that is worth shortening, if so many positions are in use."""
+    return length + 3 * STEP + length // 4
 
 
 def _lengthen(kind: str, group: Sequence[Caches], ends: Sequence[int]) -> None:

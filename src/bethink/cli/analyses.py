@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from bethink.cli.common import (
+    DEFAULT,
     EXAMPLES,
     Help,
     add_model,
     add_policy,
-    choose_model,
     count,
     open_translator,
 )
@@ -193,7 +193,7 @@ def _overlap(args: argparse.Namespace) -> Found:
         from bethink.model.bags import Bags
     except ModuleNotFoundError:
         raise MissingExtra("asking the constraint heads", "train") from None
-    args.model = choose_model(args.model)
+    args.model = args.model or DEFAULT
     bags = Bags.load(folder.Folder.open(folder.find(args.model)))
     translator = open_translator(args)
     found = overlap.overlap(translator.name, bags, _gold(args, translator), args.k)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from bethink.errors import ModelError
 from bethink.policy import parse
 
 if TYPE_CHECKING:
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EXAMPLES = "examples:\n{}"
-PREFERRED = ("de-en", "toy")  # the models looked for when none is named
+DEFAULT = "de-en"  # the model when none is named
 POLICIES = (
     "offline, wait-k:k=3, adaptive:rho_1=0.6,rho_k=0.0,k_max=10, weigh:k=2,r=4,rate=1.2,rho=0.9, "
     "pe:k=3,rho=0.24,r=2 or pe-flip:k=3,tau=0.12"
@@ -63,7 +61,7 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
         "--model",
         metavar="NAME|DIR",
         nargs="+" if several else None,
-        help="a model folder, or the name of one in ./models, $BETHINK_MODELS, the user's cache or the package (default: de-en, else toy)",
+        help="a model folder, or the name of one in ./models, $BETHINK_MODELS, the user's cache or the package (default: de-en)",
     )
     parser.add_argument(
         "--threads", type=count, default=0, metavar="N", help="processor threads to use (default: all cores)"
@@ -88,35 +86,7 @@ def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
 def open_translator(args: argparse.Namespace) -> Translator:
     from bethink.translator import Translator
 
-    return Translator(choose_model(args.model), backend=args.backend, device=args.device, threads=args.threads)
-
-
-def choose_model(name: str | None) -> str:
-    """The name given, or the first of the preferred models that is here."""
-    if name is not None:
-        return name
-    from bethink import folder
-
-    first, *others = PREFERRED
-    try:
-        folder.find(first)
-    except ModelError as error:
-        for other in others:
-            if _is_found(other):
-                print(f"bethink: no model named, using '{other}'; name one with --model", file=sys.stderr)
-                return other
-        raise ModelError(f"{error}; name one with --model NAME or --model DIR") from None
-    return first
-
-
-def _is_found(name: str) -> bool:
-    from bethink import folder
-
-    try:
-        folder.find(name)
-    except ModelError:
-        return False
-    return True
+    return Translator(args.model or DEFAULT, backend=args.backend, device=args.device, threads=args.threads)
 
 
 def describe(translator: Translator) -> str:

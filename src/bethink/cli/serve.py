@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 import logging
-import os
 import sys
-from pathlib import Path
 
-from bethink.cli.common import Verbs, above_zero, add_model, choose_model, count, verb
-from bethink.errors import DataError, MissingExtra, UsageError
+from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, count, verb
+from bethink.errors import MissingExtra, UsageError
+from bethink.serve.doors import TOKEN, read_token
 from bethink.serve.limits import Limits
 
-TOKEN = "BETHINK_TOKEN"
 LIMITS = {  # limit → what its flag says
     "streams": "streams open at once; another one is refused",
     "message": "bytes in one message of a socket",
@@ -87,11 +85,11 @@ def run(args: argparse.Namespace) -> int:
         raise MissingExtra("serving", "serve") from error
     set_up_log(logging.INFO if args.verbose else logging.WARNING)
     limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
-    doors = Doors(args.host, args.origin, _token(args.token_file))
+    doors = Doors(args.host, args.origin, read_token(args.token_file))
     with listen(args.host, args.port) as listening:  # a port that is taken is found out before a model is loaded
         models = [
             Model.load(name, batch=args.batch, backend=args.backend, device=args.device, threads=args.threads)
-            for name in args.model or [choose_model(None)]
+            for name in args.model or [DEFAULT]
         ]
         names = [model.name for model in models]
         if len(set(names)) < len(names):
@@ -106,23 +104,6 @@ def run(args: argparse.Namespace) -> int:
             )
         run(Service(models, limits, doors), listening, proxy=args.proxy)
     return 0
-
-
-def _token(file: str | None) -> str | None:
-    """From a file or the environment, never from the command line, where everybody on the machine could read it."""
-    if file is None:
-        token, where = os.environ.get(TOKEN), f"the variable {TOKEN}"
-    else:
-        try:
-            token, where = Path(file).read_text(encoding="utf-8"), file
-        except UnicodeDecodeError:
-            raise DataError(f"{file} is not a token file: it is not UTF-8 text") from None
-    if token is None:
-        return None
-    token = token.strip()
-    if len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(f"the token in {where} must be one word of at least 8 plain characters")
-    return token
 
 
 def _port(text: str) -> int:

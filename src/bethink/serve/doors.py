@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from urllib.parse import urlsplit
 
-from bethink.errors import UsageError
+from bethink.errors import DataError, UsageError
 
+TOKEN = "BETHINK_TOKEN"
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -77,6 +80,23 @@ class Doors:
     def opens_for(self, token: str) -> bool:
         """Compares in a time that says nothing about how much was right."""
         return self._token is None or hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
+
+
+def read_token(file: str | None) -> str | None:
+    """From a file or the environment, never from the command line, where everybody on the machine could read it."""
+    if file is None:
+        token, where = os.environ.get(TOKEN), f"the variable {TOKEN}"
+    else:
+        try:
+            token, where = Path(file).read_text(encoding="utf-8"), file
+        except UnicodeDecodeError:
+            raise DataError(f"{file} is not a token file: it is not UTF-8 text") from None
+    if token is None:
+        return None
+    token = token.strip()
+    if len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(f"the token in {where} must be one word of at least 8 plain characters")
+    return token
 
 
 def bearer(header: str | None) -> str:

@@ -21,6 +21,7 @@ LEAST_GAIN = 0.01  # smaller rises of the degree say nothing and are not sent
 LARGEST = 2**53  # the largest whole number that every JSON reader knows exactly
 
 CLOSE = {  # the close code of the socket for each code of an error
+    "size": 1009,
     "internal": 1011,
     "draining": 1012,
     "invalid": 4400,

@@ -170,6 +170,8 @@ class Connection:
             raise WebSocketDisconnect(message.get("code", 1006))
         if message.get("text") is None:
             raise Refusal("invalid", "a frame is binary, but every frame must be text")
+        if len(message["text"].encode()) > self._limits.message:  # `bethink serve` never lets one through; others may
+            raise Refusal("size", f"a frame may have {self._limits.message} bytes; this one has more")
         return read_request(message["text"])
 
     async def _send(self, message: LiveStep | Message) -> None:

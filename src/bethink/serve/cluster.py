@@ -1,0 +1,91 @@
+"""Beyond one machine: the same application as a Ray Serve deployment, `serve run bethink.serve.cluster:app`.
+
+Every replica is what `bethink serve` is in one process: a model, an engine, its limits. A socket stays with the replica it was
+opened to, which is all that a stream needs; a client that loses its replica resumes on another one. Replicas are added and
+removed by the number of streams in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, ValidationError
+from starlette.types import ASGIApp
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from bethink.errors import BethinkError, MissingExtra, UsageError
+from bethink.serve.app import create_app
+from bethink.serve.doors import Doors, read_token
+from bethink.serve.limits import Limits
+from bethink.serve.models import Model
+from bethink.serve.service import Service
+
+try:
+    from ray import serve
+except ModuleNotFoundError as error:
+    raise MissingExtra("a cluster", "cluster") from error
+
+COMFORT = 0.7  # of a replica's streams: beyond, another replica is started
+
+
+class Options(BaseModel):
+    """What can follow `serve run bethink.serve.cluster:app`, as in `model=de-en replicas=2 most=8`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str = "de-en"
+    origin: str = ""  # where the page is reached, as in https://live.example.org; several with a comma between
+    proxy: str = ""  # the address of a reverse proxy whose X-Forwarded-For is believed
+    replicas: PositiveInt = 1  # at least
+    most: PositiveInt = 8  # at most
+    streams: PositiveInt = 100  # that one replica carries
+    cores: PositiveFloat = 2.0  # that Ray sets aside for one replica
+    threads: PositiveInt = 1  # of the model's own arithmetic
+    batch: PositiveInt = 64  # streams in one call of the model
+
+
+class Replica:
+    """One server among several. Its token, if it asks for one, stands in the environment of the machine it runs on."""
+
+    def __init__(self, options: Options) -> None:
+        origins = [origin.strip() for origin in options.origin.split(",") if origin.strip()]
+        model = Model.load(options.model, batch=options.batch, threads=options.threads)
+        self._proxy = options.proxy
+        self._service = Service([model], Limits(streams=options.streams), Doors("127.0.0.1", origins, read_token(None)))
+
+    def __serve_build_asgi_app__(self) -> ASGIApp:
+        """Asked for by Ray Serve, once, in the event loop that will run it."""
+        made = create_app(self._service)
+        return ProxyHeadersMiddleware(made, trusted_hosts=self._proxy) if self._proxy else made  # type: ignore[arg-type]
+
+    async def check_health(self) -> None:
+        """Asked by Ray Serve now and then; a replica that cannot translate is replaced."""
+        if await self._service.health() == "failing":
+            raise BethinkError("this replica cannot translate any more")
+
+
+def app(given: Mapping[str, Any]) -> Any:
+    """The deployment, for `serve run` and `serve deploy`."""
+    try:
+        options = Options.model_validate(dict(given))
+    except ValidationError as error:
+        found = error.errors()[0]
+        raise UsageError(
+            f"option '{'.'.join(map(str, found['loc']))}' of the cluster: {found['msg'].lower()}"
+        ) from None
+    if options.most < options.replicas:
+        raise UsageError(f"'most' is {options.most}, but must be at least 'replicas', which is {options.replicas}")
+    limits = Limits(streams=options.streams)
+    made = serve.deployment(serve.ingress()(Replica)).options(
+        name="bethink",
+        ray_actor_options={"num_cpus": options.cores},
+        max_ongoing_requests=limits.sockets,  # above the streams, so that who is too many is told so and does not wait
+        graceful_shutdown_timeout_s=limits.drain,
+        autoscaling_config={
+            "min_replicas": options.replicas,
+            "max_replicas": options.most,
+            "target_ongoing_requests": COMFORT * options.streams,
+        },
+    )
+    return made.bind(options)

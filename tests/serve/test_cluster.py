@@ -1,0 +1,166 @@
+"""Two replicas under Ray Serve: the same words, sockets that stay where they are, and a replica that dies in mid-sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bethink import toy
+from bethink.client import Client
+from bethink.errors import MissingExtra, UsageError
+from bethink.policy import Action
+from bethink.translator import Translator
+from tests.serve.servers import CLONE, play
+from tests.serve.talk import start, talk, text
+
+INSTALLED = importlib.util.find_spec("ray") is not None
+needs_ray = pytest.mark.skipif(not INSTALLED, reason="Ray is not installed: pip install 'bethink[cluster]'")
+SPEAKERS = 8
+QUIET = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
+KILL = """
+import ray
+ray.init("auto", namespace="serve", log_to_driver=False)
+actors = sorted(one["name"] for one in ray.util.list_named_actors(all_namespaces=True))
+replicas = [name for name in actors if name.startswith("SERVE_REPLICA")]
+assert len(replicas) == 2, replicas
+ray.kill(ray.get_actor(replicas[0], namespace="serve"))
+"""
+
+
+class Cluster:
+    """`serve run` with a configuration file, as an operator has it, in a session of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        options = {"model": str(CLONE / "models" / "toy"), "replicas": 2, "most": 2, "streams": 20, "cores": 0.1}
+        deployed = {"name": "live", "route_prefix": "/", "import_path": "bethink.serve.cluster:app", "args": options}
+        config = {"http_options": {"host": "127.0.0.1", "port": self.port}, "applications": [deployed]}
+        (folder / "cluster.yaml").write_text(json.dumps(config), encoding="utf-8")  # every JSON text is YAML
+        self._log = folder / "log.txt"
+        self._environment = os.environ | QUIET | {"PYTHONPATH": str(CLONE / "src")}
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [Path(sys.executable).parent / "serve", "run", folder / "cluster.yaml"],
+                stdout=log,
+                stderr=log,
+                env=self._environment,
+                start_new_session=True,
+            )
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/v1/stream"
+
+    def wait(self) -> None:
+        for _ in range(240):
+            if self._ready():
+                return
+            if self._process.poll() is not None:
+                break
+            time.sleep(0.5)
+        raise AssertionError(f"the cluster did not get ready: {self._log.read_text(errors='replace')[-3000:]}")
+
+    def kill_a_replica(self) -> None:
+        subprocess.run([sys.executable, "-c", KILL], env=self._environment, check=True, capture_output=True, timeout=60)
+
+    def stop(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+        self._process.wait(60)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as answer:
+                return bool(json.load(answer)["status"] == "ready")
+        except (urllib.error.URLError, OSError):
+            return False
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    made = Cluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        made.wait()
+        yield made
+    finally:
+        made.stop()
+
+
+@needs_ray
+def test_a_replica_dies_in_mid_sentence(cluster: Cluster, translator: Translator) -> None:
+    """Those who were with it go on with the other; the rest feel nothing; everybody gets the words they get alone."""
+    speeches = [" ".join(pair.source for pair in toy.sentences(8, seed=seed)) for seed in range(SPEAKERS)]
+
+    async def speak(speech: str, died: asyncio.Event, speaking: asyncio.Barrier) -> tuple[str, int]:
+        half = len(speech) // 2
+        async with Client(cluster.url) as client:
+            await client.send(speech[:half])
+            steps = [await anext(client)]
+            await speaking.wait()
+            await died.wait()
+            await client.send(speech[half:])
+            await client.end()
+            steps += [step async for step in client]
+            assert [step.n for step in steps] == list(range(len(steps)))  # neither gap nor repetition
+            return "".join(step.text for step in steps if step.action is Action.WRITE), client.reconnects
+
+    async def scene() -> list[tuple[str, int]]:
+        died, speaking = asyncio.Event(), asyncio.Barrier(SPEAKERS + 1)
+        speakers = [asyncio.create_task(speak(speech, died, speaking)) for speech in speeches]
+        await speaking.wait()
+        await asyncio.to_thread(cluster.kill_a_replica)
+        died.set()
+        return await asyncio.gather(*speakers)
+
+    told = play(scene, 120)
+    assert [words for words, _ in told] == [translator.translate(speech) for speech in speeches]
+    assert 0 < sum(reconnects > 0 for _, reconnects in told) < SPEAKERS
+
+
+@needs_ray
+def test_the_limits_hold_behind_rays_proxy(cluster: Cluster) -> None:
+    async def scene() -> tuple[str, int | None]:
+        async with talk(cluster.url) as client:
+            await client.say(start(), text("x" * 70_000))
+            *_, last = await client.rest()
+            return last["code"], client.code
+
+    assert play(scene) == ("size", 1009)
+
+
+@needs_ray
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"modell": "toy"}, "'modell'"),
+        ({"replicas": "none"}, "'replicas'"),
+        ({"replicas": 3, "most": 2}, "'most' is 2"),
+    ],
+)
+def test_options_that_cannot_be(options: dict[str, object], complaint: str) -> None:
+    from bethink.serve import cluster
+
+    with pytest.raises(UsageError, match=complaint):
+        cluster.app(options)
+
+
+def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "bethink.serve.cluster", raising=False)
+    with pytest.raises(MissingExtra, match="bethink\\[cluster\\]"):
+        importlib.import_module("bethink.serve.cluster")
