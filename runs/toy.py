@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import tables
 
 from bethink import toy
 from bethink.backend.bank import Bank
@@ -57,7 +58,7 @@ def main() -> None:
     drawn = [r for r in average if r.model in ("offline", "ped", "multi-path") and not r.policy.startswith("pe-flip")]
     for out in (ROOT / "docs" / "figures" / "toy.svg", WORK / "toy.png"):
         curves(drawn, out)
-    insert(ROOT / "docs" / "results.md", "toy", report(average, facts))
+    tables.insert(ROOT / "docs" / "results.md", "toy", report(average, facts))
 
 
 def trained(data: Path, seed: int) -> Iterator[tuple[str, Path]]:
@@ -130,22 +131,11 @@ def token_accuracy(translator: Translator) -> float:
     return right / total
 
 
-def lag(result: Result) -> float:
-    return result.scores.latency["paper"]["AL"]
+lag, dal, bleu = tables.lag("paper", "AL"), tables.lag("simuleval", "DAL"), tables.bleu("paper")
 
 
-def bleu(result: Result) -> float:
-    return result.scores.quality["paper"]["BLEU"].score
-
-
-def dal(result: Result) -> float:
-    return result.scores.latency["simuleval"]["DAL"]
-
-
-def above(result: Result, curve: Sequence[Result], measure: Callable[[Result], float] = lag) -> float:
-    """BLEU over a curve at equal lag, between its points; beyond its ends its last point counts."""
-    ordered = sorted(curve, key=measure)
-    return bleu(result) - float(np.interp(measure(result), [*map(measure, ordered)], [*map(bleu, ordered)]))
+def above(result: Result, curve: Sequence[Result], measure: tables.Measure = lag) -> float:
+    return tables.above(result, curve, measure, bleu)
 
 
 def gains(results: Sequence[Result]) -> dict[str, float]:
@@ -197,14 +187,6 @@ def report(results: Sequence[Result], facts: dict[int, dict[str, float]]) -> str
         known = " | ".join(f"{values[f'auc {path}']:.3f}" for path in PATHS)
         lines.append(f"| {seed} | {values['accuracy']:.4f} | {known} | {values['rho']} |")
     return "\n".join(lines)
-
-
-def insert(path: Path, name: str, text: str) -> None:
-    """Replace what stands between the markers of a section."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
-    _, _, after = rest.partition(end)
-    write_atomically(path, f"{before}{begin}\n{text}\n{end}{after}".encode())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,93 @@
+"""The tables and pictures of the German-English model, from the folders that `bethink evaluate` made.
+
+    python runs/de_en.py results/europarl.dev results/newstest2013
+
+Writes, between its markers, the section of docs/results.md, docs/figures/de-en-*.svg, and the scores to runs/logs/de-en-*.json.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tables import above, bleu, insert, lag
+
+from bethink.evaluate import Result
+from bethink.evaluate.instances import read_log
+from bethink.evaluate.plots import curves
+from bethink.evaluate.quality import compare
+from bethink.evaluate.run import load_results
+from bethink.files import write_atomically
+
+ROOT = Path(__file__).parent.parent
+QUALITY = bleu("standard")
+LAGS = {name: lag("simuleval", name) for name in ("AL", "LAAL", "DAL")}
+ORDER = ("offline", "wait-k", "adaptive", "weigh", "pe", "pe-flip")
+
+
+def main() -> None:
+    sections = [section(Path(folder)) for folder in sys.argv[1:]]
+    insert(ROOT / "docs" / "results.md", "de-en", "\n\n".join(sections))
+
+
+def section(folder: Path) -> str:
+    """One test set: the table, the picture, the scores."""
+    results = sorted(load_results(folder), key=place)
+    name = folder.name
+    curves(results, ROOT / "docs" / "figures" / f"de-en-{name}.svg", "LAAL", "simuleval")
+    record = [result.to_dict() for result in results]
+    write_atomically(ROOT / "runs" / "logs" / f"de-en-{name}.json", (json.dumps(record, indent=1) + "\n").encode())
+    lines = [
+        f"**{name}**\n",
+        f"![Quality against latency on {name}](figures/de-en-{name}.svg)\n",
+        "| policy | AL | LAAL | DAL | AL (paper) | BLEU | BLEU (paper) | above wait-k at equal AL | LAAL | DAL |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+        *(row(result, fixed(results)) for result in results),
+        "",
+        *verdicts(folder, results),
+    ]
+    return "\n".join(lines)
+
+
+def place(result: Result) -> tuple[int, str, float]:
+    kind, _, settings = result.policy.partition(":")
+    rate = settings.partition("rate=")[2].partition(",")[0] if kind == "wait-k" else ""
+    return ORDER.index(kind), rate, LAGS["LAAL"](result)
+
+
+def fixed(results: Sequence[Result]) -> list[Result]:
+    return [result for result in results if result.policy.startswith("wait-k") and "rate=1.0" in result.policy]
+
+
+def row(result: Result, curve: Sequence[Result]) -> str:
+    lags = " | ".join(f"{measure(result):.2f}" for measure in LAGS.values())
+    paper = f"{lag('paper', 'AL')(result):.2f} | {QUALITY(result):.2f} | {bleu('paper')(result):.2f}"
+    gains = [f"{above(result, curve, measure, QUALITY):+.1f}" for measure in LAGS.values()]
+    blank = result.policy == "offline" or result in curve
+    return f"| `{result.policy}` | {lags} | {paper} | {' | '.join([''] * 3 if blank else gains)} |"
+
+
+def verdicts(folder: Path, results: Sequence[Result]) -> list[str]:
+    """Each setting of weigh beside the quickest wait-k that is slower by all three measures, and whether chance explains the difference."""
+    told = []
+    for result in results:
+        slower = [r for r in fixed(results) if all(m(r) >= m(result) for m in LAGS.values())]
+        if not result.policy.startswith("weigh") or not slower:
+            continue
+        rival = min(slower, key=LAGS["LAAL"])
+        logs = {r.policy: read_log(folder / r.log) for r in (rival, result)}
+        references = [instance.reference for instance in logs[result.policy]]
+        said = {policy: [instance.prediction for instance in log] for policy, log in logs.items()}
+        test = compare(said, references)[1]
+        difference = QUALITY(result) - QUALITY(rival)
+        told.append(
+            f"- `{result.policy}` beside `{rival.policy}`, which is slower by AL, LAAL and DAL: {difference:+.2f} BLEU "
+            f"(paired bootstrap, 1,000 samples: p = {test.p_value:.3f})"
+        )
+    return told
+
+
+if __name__ == "__main__":
+    main()
