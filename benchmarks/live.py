@@ -1,7 +1,8 @@
 """How many speakers one server carries, what happens beyond, and whether anything is left over after a long day.
 
     python benchmarks/live.py                              everything, about six minutes
-    python benchmarks/live.py --streams 100 300 500 --seconds 20 --json live.json --out live.svg
+    python benchmarks/live.py --model toy --scenes levels --streams 100 300 500 --json toy.json
+    python benchmarks/live.py --draw de-en.json toy.json --out live.svg
     python benchmarks/live.py --quick                      half a minute, to see that everything works
 
 A real server process (`bethink serve`) and simulated speakers on the same machine, over loopback; what the speakers cost is part
@@ -36,16 +37,18 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, WebSocketException
 
+import bethink
 from bethink import Action, Translator, toy
 from bethink.client import Client
 from bethink.trace import shown
 
+SAMPLES = Path(bethink.__file__).parent / "serve" / "page" / "samples"
 RATE = 150  # words per minute
 TALKS = 8  # different ones
 GOAL = 300.0  # milliseconds, 95th percentile
 CROWD = 150  # connections per second, at least
 HOUR = 60 * RATE  # words
-HEAD = "  streams  refused  exact  words/s   p50 ms   p95 ms   max ms  server CPU  clients' CPU  server MB"
+HEAD = "  streams  refused  exact  words/s   p50 ms   p95 ms   max ms  server CPU  clients' CPU  CPU ms/word  server MB  load"
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class Told:
     """What one speaker's listener got."""
 
     lags: list[float]
+    words: int
     exact: bool = False
     refused: str = ""
 
@@ -75,19 +79,22 @@ class Level:
     worst: float
     server_cpu: float  # cores
     client_cpu: float
+    cost: float  # milliseconds of the server's CPU for one source word
     megabytes: float
+    load: float  # of the machine, last minute
 
     def __str__(self) -> str:
         return (
             f"{self.streams:9d}{self.refused:9d}{self.exact:7d}{self.words:9.0f}{self.p50:9.1f}{self.p95:9.1f}{self.worst:9.0f}"
-            f"{self.server_cpu:12.2f}{self.client_cpu:14.2f}{self.megabytes:11.0f}"
+            f"{self.server_cpu:12.2f}{self.client_cpu:14.2f}{self.cost:13.2f}{self.megabytes:11.0f}{self.load:6.1f}"
         )
 
 
 class Server:
     """`bethink serve` on a free port."""
 
-    def __init__(self, model: str, *flags: str) -> None:
+    def __init__(self, model: str, policy: str, *flags: str) -> None:
+        self.policy = policy
         command = [sys.executable, "-m", "bethink", "serve", "--model", model, "--port", "0", *flags]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
@@ -116,38 +123,48 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(model: str, **limits: int) -> Iterator[Server]:
+def serving(model: str, policy: str, **limits: int) -> Iterator[Server]:
     given = {"rate": 1_000_000, "burst": 1_000_000, "streams": 4000, "lag": 1_000_000, "drain": 1} | limits
-    server = Server(model, *(part for name, value in given.items() for part in (f"--max-{name}", str(value))))
+    server = Server(model, policy, *(part for name, value in given.items() for part in (f"--max-{name}", str(value))))
     try:
         yield server
     finally:
         server.stop()
 
 
-def talks(translator: Translator, words: int) -> list[Talk]:
+def sentences(translator: Translator, seed: int) -> Iterator[str]:
+    """Without end: of the toy language, or of the talks that come with the page, in another order for each seed."""
+    draw = random.Random(seed)
+    if translator.about.get("toy"):
+        known = [pair.source for pair in toy.sentences(400, seed=seed)]
+    else:
+        files = sorted(SAMPLES.glob(f"{translator.about['source']}-*.txt"))
+        known = [one for file in files for one in re.split(r"(?<=[.!?])\s+", file.read_text("utf-8").strip())]
+    while True:
+        yield from draw.sample(known, len(known))
+
+
+def talks(translator: Translator, policy: str, words: int) -> list[Talk]:
     made = []
     for seed in range(TALKS):
         spoken: list[str] = []
-        places: list[tuple[int, int]] = []
-        for number, pair in enumerate(toy.sentences(words, seed=1000 + seed)):
+        for sentence in sentences(translator, 1000 + seed):
+            spoken += sentence.split()
             if len(spoken) >= words:
                 break
-            sentence = pair.source.split()
-            spoken += sentence
-            places += [(number, place) for place in range(len(sentence))]
-        text = " ".join(spoken) + " "
-        made.append(Talk(tuple(spoken), tuple(places), translator.translate(text)))
+        steps = list(translator.stream([" ".join(spoken)], policy or None))
+        places = tuple((step.sentence, step.heard - 1) for step in steps if step.action is Action.READ and step.text)
+        made.append(Talk(tuple(spoken), places, shown(steps)))
     return made
 
 
-async def speaker(url: str, talk: Talk, delay: float) -> Told:
+async def speaker(server: Server, talk: Talk, delay: float) -> Told:
     """Says a talk, word by word, and listens."""
     await asyncio.sleep(delay)
-    told, spoken, text = Told([]), {}, []  # type: ignore[var-annotated]
+    told, spoken, text = Told([], len(talk.words)), {}, []  # type: ignore[var-annotated]
     try:
-        async with connect(url, compression=None, open_timeout=60, ping_interval=None) as socket:
-            await socket.send('{"type":"start","version":1}')
+        async with connect(server.url, compression=None, open_timeout=60, ping_interval=None) as socket:
+            await socket.send(json.dumps({"type": "start", "version": 1, "policy": server.policy}))
             speaking: asyncio.Task[None] | None = None
             async for frame in socket:
                 now, message = time.perf_counter(), json.loads(frame)
@@ -172,7 +189,7 @@ async def say(socket: ClientConnection, talk: Talk, spoken: dict[tuple[int, int]
         for word, place in zip(talk.words, talk.places, strict=True):
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             spoken[place] = time.perf_counter()
-            await socket.send(f'{{"type":"text","text":"{word} "}}')
+            await socket.send(json.dumps({"type": "text", "text": f"{word} "}))
             due += 60 / RATE
         await socket.send('{"type":"end"}')
 
@@ -182,7 +199,7 @@ async def level(server: Server, made: Sequence[Talk], streams: int) -> Level:
     draw = random.Random(streams)
     began, cpu, own = time.perf_counter(), server.cpu, time.process_time()
     told = await asyncio.gather(
-        *(speaker(server.url, made[n % len(made)], draw.uniform(0, 10 * 60 / RATE)) for n in range(streams))
+        *(speaker(server, made[n % len(made)], draw.uniform(0, 10 * 60 / RATE)) for n in range(streams))
     )
     seconds = time.perf_counter() - began
     carried = [one for one in told if not one.refused]
@@ -191,13 +208,15 @@ async def level(server: Server, made: Sequence[Talk], streams: int) -> Level:
         streams=streams,
         refused=len(told) - len(carried),
         exact=sum(one.exact for one in carried),
-        words=sum(len(made[0].words) for _ in carried) / seconds,
+        words=(words := sum(one.words for one in carried) / seconds),
         p50=lags[len(lags) // 2],
         p95=lags[int(0.95 * len(lags))],
         worst=lags[-1],
-        server_cpu=(server.cpu - cpu) / seconds,
+        server_cpu=(used := (server.cpu - cpu) / seconds),
+        cost=1000 * used / max(words, 1e-9),
         client_cpu=(time.process_time() - own) / seconds,
         megabytes=server.megabytes,
+        load=os.getloadavg()[0],
     )
 
 
@@ -236,7 +255,6 @@ async def beyond(server: Server, made: Sequence[Talk], streams: int, attempts: i
 
 async def soak(server: Server, translator: Translator, speakers: int, words: int) -> dict[str, Any]:
     """Long talks as fast as the server takes them, over connections that break."""
-    sentences = list(toy.sentences(words // 8, seed=77))
     memory: list[tuple[float, float]] = []
     began = time.perf_counter()
 
@@ -248,7 +266,7 @@ async def soak(server: Server, translator: Translator, speakers: int, words: int
             await asyncio.sleep(1)
 
     watching = asyncio.create_task(watch())
-    told = await asyncio.gather(*(long_talk(server, translator, sentences, n, words) for n in range(speakers)))
+    told = await asyncio.gather(*(long_talk(server, translator, n, words) for n in range(speakers)))
     watching.cancel()
     third = max(1, len(memory) // 3)
     early, late = (
@@ -266,15 +284,13 @@ async def soak(server: Server, translator: Translator, speakers: int, words: int
     }
 
 
-async def long_talk(
-    server: Server, translator: Translator, sentences: Sequence[toy.ToyPair], number: int, words: int
-) -> tuple[bool, int]:
-    draw = random.Random(number)
+async def long_talk(server: Server, translator: Translator, number: int, words: int) -> tuple[bool, int]:
+    draw, talk = random.Random(number), sentences(translator, number)
 
     async def chunks() -> AsyncIterator[str]:
         said = 0
         while said < words:
-            sentence = draw.choice(sentences).source
+            sentence = next(talk)
             said += len(sentence.split())
             expected.append(sentence)
             yield f"{sentence} "
@@ -300,79 +316,95 @@ async def cut(client: Client) -> None:
         client.socket.transport.abort()
 
 
+def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+    made = talks(translator, options.policy, round(options.seconds * RATE / 60))
+    found: list[Level] = []
+    print(HEAD)
+    with serving(options.model, options.policy) as server:
+        for streams in options.streams:
+            found.append(asyncio.run(level(server, made, streams)))
+            print(found[-1], flush=True)
+            if found[-1].p95 > 4 * GOAL:
+                break
+    carried = max((one.streams for one in found if one.p95 < GOAL), default=0)
+    print(f"carried with p95 under {GOAL:g} ms: {carried} streams\n")
+    return {"levels": [asdict(one) for one in found], "carried": carried}
+
+
+def full(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+    room, seconds = options.room, max(options.seconds, options.attempts / CROWD)
+    made = talks(translator, options.policy, round(seconds * RATE / 60))
+    with serving(options.model, options.policy, streams=room) as server:
+        got = asyncio.run(beyond(server, made, room, options.attempts))
+    print(f"room for {room}, {2 * room} come, and a crowd of {options.attempts} connections:\n{HEAD}")
+    print(f"{Level(**got['level'])}\nthe crowd was told {got['answers']} in {got['seconds']} s\n")
+    return {"beyond": got}
+
+
+def long(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+    with serving(options.model, options.policy) as server:
+        got = asyncio.run(soak(server, translator, options.speakers, options.words))
+    print("soak:", json.dumps({key: value for key, value in got.items() if key != "memory"}))
+    return {"soak": got}
+
+
+SCENES = {"levels": levels, "full": full, "soak": long}
+
+
 def main() -> None:
     options = parse()
+    if options.draw:
+        draw([json.loads(path.read_text("utf-8")) for path in options.draw], options.out)
+        return
     translator = Translator(options.model, threads=1)
-    made = talks(translator, round(options.seconds * RATE / 60))
-    results: dict[str, Any] = {
+    results = {
         "model": translator.name,
-        "policy": str(translator.policy),
+        "policy": options.policy or str(translator.policy),
         "cores": os.cpu_count(),
-        "levels": [],
+        "rate": RATE,
     }
-    print(
-        f"{translator.name}, {translator.policy}, {RATE} words per minute; load average now {os.getloadavg()[0]:.1f}\n{HEAD}"
-    )
-    with serving(options.model) as server:
-        for streams in options.streams:
-            got = asyncio.run(level(server, made, streams))
-            results["levels"].append(asdict(got))
-            print(got, flush=True)
-            if got.p95 > 4 * GOAL:
-                break
-    within = [found["streams"] for found in results["levels"] if found["p95"] < GOAL]
-    results["carried"] = max(within, default=0)
-    print(f"carried with p95 under {GOAL:g} ms: {results['carried']} streams\n")
-    room, seconds = options.room, max(options.seconds, options.attempts / CROWD)
-    with serving(options.model, streams=room) as server:
-        made = talks(translator, round(seconds * RATE / 60))
-        results["beyond"] = asyncio.run(beyond(server, made, room, options.attempts))
-    print(f"room for {room}, {2 * room} come, and a crowd of {options.attempts} connections:\n{HEAD}")
-    print(
-        f"{Level(**results['beyond']['level'])}\nthe crowd was told {results['beyond']['answers']} in {results['beyond']['seconds']} s\n"
-    )
-    with serving(options.model) as server:
-        results["soak"] = asyncio.run(soak(server, translator, options.speakers, options.words))
-    print("soak:", json.dumps({key: value for key, value in results["soak"].items() if key != "memory"}))
+    print(f"{translator.name}, {results['policy']}, {RATE} words per minute; load average {os.getloadavg()[0]:.1f}")
+    for scene in options.scenes:
+        results |= SCENES[scene](options, translator)
     if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if options.out:
-        draw(results, options.out)
+        draw([results], options.out)
 
 
-def draw(results: dict[str, Any], path: Path) -> None:
+def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
+    """Left: how late words are for more and more speakers. Right: what a word costs the server, which gets less in a crowd."""
     import matplotlib as mpl
 
     mpl.use("svg" if path.suffix == ".svg" else "agg")
     import matplotlib.pyplot as plt
 
+    mpl.rcParams["svg.hashsalt"] = "bethink"
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
-    streams = [found["streams"] for found in results["levels"]]
-    for name, label in (("p50", "median"), ("p95", "95 %")):
-        left.plot(streams, [found[name] for found in results["levels"]], marker="o", label=label)
+    for results in found:
+        streams = [one["streams"] for one in results["levels"]]
+        label = f"{results['model']}, {results['policy'].split(':')[0]}"
+        left.plot(streams, [one["p95"] for one in results["levels"]], marker="o", label=label)
+        right.plot(streams, [one["cost"] for one in results["levels"]], marker="o", label=label)
     left.axhline(GOAL, color="grey", linewidth=1, linestyle="--")
-    left.set(
-        xlabel="speakers at 150 words per minute",
-        ylabel="word lag, ms",
-        yscale="log",
-        title="beyond the policy's own waiting",
-    )
+    speakers = f"speakers at {RATE} words per minute"
+    left.set(xlabel=speakers, ylabel="ms", xscale="log", yscale="log", title="word lag, 95th percentile")
+    right.set(xlabel=speakers, ylabel="ms", xscale="log", yscale="log", title="server CPU for one source word")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
     left.legend(frameon=False)
-    times, sizes = zip(*results["soak"]["memory"], strict=True)
-    right.plot(times, sizes)
-    right.set(
-        xlabel="seconds",
-        ylabel="server memory, MB",
-        ylim=(0, None),
-        title=f"{results['soak']['hours']:g} hours of speech",
-    )
-    figure.savefig(path)
+    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="toy", help="a model that speaks the toy language")
-    parser.add_argument("--streams", nargs="+", type=int, default=[50, 100, 200, 300, 400, 500, 600, 800])
+    parser.add_argument(
+        "--model", default="de-en", help="one that speaks the toy language or that of a talk of the page"
+    )
+    parser.add_argument("--policy", default="", help="which the speakers ask for (default: the model's own)")
+    parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
+    parser.add_argument("--streams", nargs="+", type=int, default=[1, 5, 10, 20, 40, 60, 100, 200, 300, 400, 500, 600])
     parser.add_argument("--seconds", type=float, default=20.0, help="of speech at each number of speakers")
     parser.add_argument("--room", type=int, default=100, help="streams that the full server takes")
     parser.add_argument("--attempts", type=int, default=10_000, help="connections that come to it")
@@ -381,9 +413,14 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="small numbers of everything")
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     parser.add_argument("--out", type=Path, help="where to draw them")
+    parser.add_argument(
+        "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing; draw these files to --out"
+    )
     options = parser.parse_args()
+    if options.draw and not options.out:
+        parser.error("--draw needs --out")
     if options.quick:
-        options.streams, options.seconds, options.room, options.attempts = [20, 50], 5.0, 20, 500
+        options.streams, options.seconds, options.room, options.attempts = [5, 20], 5.0, 20, 500
         options.speakers, options.words = 4, 900
     return options
 

@@ -1,14 +1,15 @@
 """What a written token costs under each policy, beside the paper's own table: seconds per token, as times those of wait-k.
 
     python benchmarks/policies.py                          a model of Transformer-Base size with random weights, about ten minutes
-    python benchmarks/policies.py --model models/toy --rho 0.24      a model of yours instead; it needs capsules
+    python benchmarks/policies.py --model de-en --rho 0.3 --sentences 10      a model of yours instead; it needs capsules
     python benchmarks/policies.py --k 3 9 --threads 2 --clock wall
     python benchmarks/policies.py --quick                  seconds, to see that all works
 
 The contestants take turns on the same sentences. wait-k runs on a model without capsules; "wait-k, capsules" is the model of
-post-evaluation without its policy, which the paper calls "w/o PE"; pe is Algorithm 1 and pe-flip the rule of the released code.
-adaptive runs once on one model for all lags, and once as published, with ten models of which every lag has its own: here ten
-copies in memory, so that both write the very same words. One sentence at a time, all of it there at once.
+post-evaluation without its policy, which the paper calls "w/o PE"; pe is Algorithm 1, pe-flip the rule of the released code, and
+weigh the policy of the bundled model. adaptive runs once on one model for all lags, and once as published, with ten models of which
+every lag has its own: here ten copies in memory, so that both write the very same words. A model of yours is used for all of them,
+so there both kinds of wait-k are the same. One sentence at a time, all of it there at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from shared import Work
 from bethink.backend import Backend
 from bethink.backend.bank import Bank
 from bethink.evaluate.drawing import BLUE, VERMILLION, figure_in, tidy_axes
-from bethink.policy import AdaptiveWaitK, Policy, PostEvaluation, PostEvaluationFlip, WaitK
+from bethink.policy import AdaptiveWaitK, Policy, PostEvaluation, PostEvaluationFlip, WaitK, Weighing
 
 LENGTH = 25  # tokens, of source and target, where weights are random
 MODELS = 10  # of the bank
@@ -41,7 +42,8 @@ def main() -> None:
         results = []
         for k in options.k:
             tell(f"k = {k}")
-            jobs = contestants(plain, capsules, bank, bars, k)
+            weighing = Weighing(k) if options.model else Weighing(k, rho=float(f"{1.5 * bars.sure:.3g}"))
+            jobs = contestants(plain, capsules, bank, bars, weighing)
             runs = {who: runner(*job, texts, limit) for who, job in jobs.items()}
             done = shared.race(runs, options.turns, lambda text, k=k: tell(f"k = {k}, {text}"))  # type: ignore[misc]
             results += [row(who, str(jobs[who][1]), k, done, shared.clock_of(options)) for who in jobs]
@@ -85,22 +87,18 @@ def prepare(
 
 
 def own(options: argparse.Namespace) -> tuple[Backend, Backend, Backend, list[shared.Words], int | None]:
-    from bethink import Translator
-    from bethink.cli.bench import sentences
-
-    translators = [Translator(options.model, backend="onnx", threads=options.threads) for _ in range(MODELS + 1)]
-    first, *others = translators
-    lines = sentences(None, first)[: options.sentences]
-    texts = [[word.ids for word in first.words(line)] for line in lines]
-    return first.backend, first.backend, Bank([other.backend for other in others]), texts, None
+    (first, texts, _), *others = (shared.open_model(options.model, options.threads) for _ in range(MODELS + 1))
+    return first, first, Bank([other for other, *_ in others]), texts[: options.sentences], None
 
 
 def contestants(
-    plain: Backend, capsules: Backend, bank: Backend, bars: shared.Bars, k: int
+    plain: Backend, capsules: Backend, bank: Backend, bars: shared.Bars, weighing: Weighing
 ) -> dict[str, tuple[Backend, Policy]]:
+    k = weighing.k
     adaptive = AdaptiveWaitK(rho_1=min(2 * bars.sure, 1.0), rho_k=0.0, k_max=MODELS)
     return {
         "wait-k": (plain, WaitK(k)),
+        "weigh": (plain, weighing),
         "wait-k, capsules": (capsules, WaitK(k)),
         "pe": (capsules, PostEvaluation(k, bars.rho, 2)),
         "pe-flip": (capsules, PostEvaluationFlip(k, 0.0)),

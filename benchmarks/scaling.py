@@ -1,12 +1,14 @@
 """How the cost of a written token grows: with the length of the sentence, and with the number of speakers at a time.
 
     python benchmarks/scaling.py                           a model of Transformer-Base size with random weights, about ten minutes
+    python benchmarks/scaling.py --model de-en --policy wait-k:3 pe:k=3,rho=0.3,r=2      a model of yours instead
     python benchmarks/scaling.py --policy wait-k:3 pe:k=3,rho=0.001,r=2 --lengths 10 50 200 --streams 1 16 64
     python benchmarks/scaling.py --quick                   seconds, to see that all works
 
 Left panel: one sentence of 10 to 200 tokens, translated by as many. Nothing that was read or written is ever computed again, so
 only attention grows, and slowly. Right panel: 1 to 128 sentences of 25 tokens at a time, one model call per round for all of them;
-tokens per second of one processor, as times those of a single stream.
+tokens per second of one processor. A model of yours gets real text: to the left its sentences joined by commas to
+one, cut off at that many tokens, to the right as they are; it ends where it likes, but not after more tokens than were given.
 """
 
 from __future__ import annotations
@@ -30,18 +32,22 @@ def main() -> None:
     clock = shared.clock_of(options)
     with shared.progress() as tell, shared.workshop() as folder:
         tell("making the model")
-        path = shared.write_graphs(folder / "model", sizes, options.precision, capsules=True)
-        backend = shared.load(path, options.threads)
-        policies = options.policy or usual(backend, sizes)
+        if options.model:
+            backend, real, whole = shared.open_model(options.model, options.threads)
+        else:
+            path = shared.write_graphs(folder / "model", sizes, options.precision, capsules=True)
+            backend, real, whole = shared.load(path, options.threads), [], []
+        policies = options.policy or usual(backend, real[:2] or shared.sentences(2, LENGTH, sizes.vocabulary))
         results = []
         for length in options.lengths:
-            texts = shared.sentences(1, length, sizes.vocabulary)
+            texts = [shared.of_length(whole, length)] if real else shared.sentences(1, length, sizes.vocabulary)
             results += measure("length", length, backend, policies, texts, length, options.turns, clock, tell)
         for streams in options.streams:
-            texts = shared.sentences(streams, LENGTH, sizes.vocabulary)
-            results += measure("streams", streams, backend, policies, texts, LENGTH, options.turns, clock, tell)
+            texts = (real * streams)[:streams] if real else shared.sentences(streams, LENGTH, sizes.vocabulary)
+            limit = None if real else LENGTH
+            results += measure("streams", streams, backend, policies, texts, limit, options.turns, clock, tell)
     random = f"{'tiny' if options.quick else 'Transformer-Base'}, random {options.precision} weights"
-    facts = {"model": random, "clock": clock, "threads": options.threads, "turns": options.turns}
+    facts = {"model": options.model or random, "clock": clock, "threads": options.threads, "turns": options.turns}
     shared.save(options.json, {**facts, "results": results})
     report(results, facts)
     draw(results, options.out)
@@ -49,6 +55,7 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     made = shared.parser(__doc__, "scaling")
+    made.add_argument("--model", help="a model folder with capsules, or the name of one, instead of random weights")
     made.add_argument(
         "--policy",
         nargs="+",
@@ -65,8 +72,8 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def usual(backend: Backend, sizes: shared.Sizes) -> list[Policy]:
-    bars = shared.Bars.of(backend, shared.sentences(2, LENGTH, sizes.vocabulary), LENGTH)
+def usual(backend: Backend, texts: list[shared.Words]) -> list[Policy]:
+    bars = shared.Bars.of(backend, texts, LENGTH)
     return [WaitK(3), PostEvaluation(3, bars.rho, 2)]
 
 
@@ -76,7 +83,7 @@ def measure(
     backend: Backend,
     policies: list[Policy],
     texts: list[shared.Words],
-    limit: int,
+    limit: int | None,
     turns: int,
     clock: str,
     tell: Any,
@@ -91,6 +98,7 @@ def measure(
             "panel": panel,
             "size": size,
             "policy": who,
+            "tokens": works[0].tokens,
             "milliseconds_per_token": round(1000 * shared.middle(works, clock), 4),
             "tokens_per_second": round(1 / shared.middle(works, clock), 2),
             "rounds_per_token": round(works[0].rounds / works[0].tokens, 4),
@@ -102,16 +110,16 @@ def measure(
 
 def report(results: list[dict[str, Any]], facts: dict[str, Any]) -> None:
     note = ", ".join(f"{name} {value}" for name, value in facts.items())
-    for panel, title in (("length", "Tokens of one sentence"), ("streams", f"Sentences of {LENGTH} tokens at a time")):
+    for panel, title in (("length", "Tokens of one sentence"), ("streams", "Sentences at a time")):
         chosen = [each for each in results if each["panel"] == panel]
-        headings = [panel, "policy", "ms/token", "tokens/s", "÷ first", "rounds/token", "rows/token"]
+        headings = [panel, "policy", "tokens", "ms/token", "tokens/s", "÷ first", "rounds/token", "rows/token"]
         rows = []
         for each in chosen:
             first = next(other for other in chosen if other["policy"] == each["policy"])
             grown = each["milliseconds_per_token"] / first["milliseconds_per_token"]
             costs = [f"{each['milliseconds_per_token']:.3f}", f"{each['tokens_per_second']:,.0f}", f"{grown:.2f}"]
             counts = [f"{each['rounds_per_token']:.2f}", f"{each['rows_per_token']:.2f}"]
-            rows.append([str(each["size"]), each["policy"], *costs, *counts])
+            rows.append([str(each["size"]), each["policy"], str(each["tokens"]), *costs, *counts])
         shared.show(title, headings, rows, note)
 
 

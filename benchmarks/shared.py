@@ -104,6 +104,24 @@ def write_graphs(folder: Path, sizes: Sizes, precision: str, *, capsules: bool, 
     return folder
 
 
+def open_model(name: str, threads: int) -> tuple[Backend, list[Words], Words]:
+    """A model of yours, the sentences that `bethink bench` would translate with it, and all of them as one."""
+    from bethink import Translator
+    from bethink.cli import bench
+
+    translator = Translator(name, backend="onnx", threads=threads)
+    lines = bench.sentences(None, translator)
+    whole = ", ".join(line.rstrip(" .") for line in lines)
+    *texts, one = ([tuple(word.ids) for word in translator.words(line)] for line in [*lines, whole])
+    return translator.backend, texts, one
+
+
+def of_length(text: Words, length: int) -> Words:
+    """So many tokens of it, again from the beginning if need be."""
+    ids = [token for word in text for token in word]
+    return [(token,) for token in (ids * (length // len(ids) + 1))[:length]]
+
+
 def sentences(count: int, length: int, vocabulary: int, seed: int = 1) -> list[Words]:
     ids = np.random.default_rng(seed).integers(FIRST, vocabulary, (count, length))
     return [[(int(token),) for token in row] for row in ids]

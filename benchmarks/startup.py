@@ -2,7 +2,7 @@
 
     python benchmarks/startup.py                           installs the base dependencies into a temporary environment, a minute or two
     python benchmarks/startup.py --skip-install            without that, seconds
-    python benchmarks/startup.py --model models/de-en --text "Guten Morgen , meine Damen und Herren ."
+    python benchmarks/startup.py --model toy --text "te riki nakoru , ne ruru wa homuran haturu ."
     python benchmarks/startup.py --quick                   one turn each, nothing installed
 
 Every start is a process of its own, so nothing is warm but the disk. The first word is the time from starting Python to the first
@@ -60,8 +60,8 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     made = shared.parser(__doc__, "startup")
-    made.add_argument("--model", default="toy", help="a model folder, or the name of one (default: toy)")
-    made.add_argument("--text", default="te riki nakoru , ne ruru wa homuran haturu .", help="what to translate")
+    made.add_argument("--model", default="de-en", help="a model folder, or the name of one (default: de-en)")
+    made.add_argument("--text", default="Guten Morgen, meine Damen und Herren.", help="what to translate")
     made.add_argument("--turns", type=int, default=7, help="of which the median counts (default: 7)")
     made.add_argument("--skip-install", action="store_true", help="do not measure the size of an install")
     options = made.parse_args()

@@ -3,7 +3,7 @@
 #
 #   runs/analyses.sh                            the toy model, on sentences of its own language: about two minutes on two cores
 #   runs/analyses.sh de-en CORPORA [RUN]        a real model; CORPORA holds de-en/newstest2013.{de,en} and alignments/rwth.{de,en,talp};
-#                                               RUN is the training run, whose constraint heads `overlap` asks
+#   runs/analyses.sh toy "" RUN                 RUN is the training run, whose constraint heads `overlap` asks
 #
 # Policies beside wait-k and adaptive-wait-k: POLICIES="pe:k=1,rho=0.2,r=8 …" (default: what the model recommends).
 set -euo pipefail
@@ -39,7 +39,7 @@ text=(--source "$work/source" --target "$work/target")
 
 analyze() { "$bethink" analyze "$1" "${@:2}" --out "$out"; }
 
-analyze degree --model "$model" ${aligned[@]+"${aligned[@]}"} --policy adaptive:0.6,0,10 "${own[@]}"
+analyze degree --model "$model" ${aligned[@]+"${aligned[@]}"} --limit 500 --policy adaptive:0.6,0,10 "${own[@]}"
 analyze alignment --model "$model" ${aligned[@]+"${aligned[@]}"}
 analyze robustness --model "$model" "${text[@]}" --policy wait-k:5 "${own[@]}"
 analyze lag --model "$model" --source "$work/source" --policy wait-k:3 adaptive:0.6,0,10 "${own[@]}"

@@ -16,13 +16,15 @@ branch="train.seed=2 train.save=3000 train.keep=1 train.average=1 train.validate
 "$bethink" prepare de-en data.align=true --data "$corpora" --out data/de-en
 "$bethink" train de-en --run runs/de-en-trunk $trunk
 "$bethink" train de-en system=aligned --from runs/de-en-trunk --run runs/de-en-aligned $branch
-"$bethink" export runs/de-en-aligned --to models/de-en --precision int8 --name de-en --policy wait-k:k=3,rate=1.2
+"$bethink" export runs/de-en-aligned --to models/de-en --precision int8 --name de-en --policy weigh:k=2,r=4,rate=1.2,rho=0.9
 
 for test in europarl.dev newstest2013; do
     "$bethink" evaluate --model models/de-en --source "$corpora/$test.de" --reference "$corpora/$test.en" --out "results/$test" \
         --policy wait-k:1 wait-k:3 wait-k:5 wait-k:7 wait-k:9 offline \
         wait-k:k=1,rate=1.2 wait-k:k=3,rate=1.2 wait-k:k=5,rate=1.2 wait-k:k=7,rate=1.2 \
+        weigh:k=1 weigh:k=2 weigh:k=4 weigh:k=6 \
         adaptive:rho_1=0.4,rho_k=0 adaptive:rho_1=0.8,rho_k=0 adaptive:rho_1=1,rho_k=0.2 adaptive:rho_1=1,rho_k=0.6 \
         pe:k=1,rho=0.3,r=2 pe:k=3,rho=0.3,r=2 pe:k=1,rho=0.3,r=6
-    "$bethink" plot "results/$test" --out "docs/figures/de-en-$test.svg"
 done
+python runs/de_en.py results/europarl.dev results/newstest2013
+python runs/examples.py

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.torch import save_file
 
 from bethink import folder as folders
 from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
@@ -17,7 +18,7 @@ from bethink.export import CARD, PRECISIONS, export
 from bethink.export import precision as precisions
 from bethink.folder import CONFIG, GRAPHS, WEIGHTS, Folder
 from bethink.model.config import ModelConfig
-from bethink.model.weights import save_tensors, unique_tensors
+from bethink.model.weights import unique_tensors
 from bethink.text import Words
 from bethink.translator import Translator
 from tests.models import BUILDS, SMALL, random_model
@@ -36,7 +37,7 @@ assert not heavy, heavy
 def trained(path: Path, config: ModelConfig = BUILDS["post"], policy: str = "pe:k=2,rho=0.05,r=2") -> Path:
     """A model folder as training leaves it."""
     path.mkdir(parents=True)
-    save_tensors(path / WEIGHTS, unique_tensors(random_model(config, seed=7)))
+    save_file(unique_tensors(random_model(config, seed=7)), path / WEIGHTS)
     words = {size: Words([chr(ord("a") + n) for n in range(size - 5)] + [".", "!"]) for size in (20, 24)}
     folders.create(
         path,

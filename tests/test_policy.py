@@ -142,3 +142,8 @@ def test_weighing_keeps_its_pace_and_its_room() -> None:
     assert policy.decide(view(read=7, written=2, confidence=0.49)).action is Action.READ
     assert policy.needs(view(read=8, written=2)) is Need.NOTHING
     assert policy.decide(view(read=8, written=2)).action is Action.WRITE
+
+
+def test_a_number_too_large_for_the_machine_is_a_mistake_like_others() -> None:
+    with pytest.raises(UsageError, match="must be finite"):
+        parse("weigh:k=1,r=1" + "0" * 400)

@@ -16,7 +16,6 @@ import random
 import threading
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from bethink.errors import BethinkError, MissingExtra
@@ -73,9 +72,7 @@ class Client:
         await connected
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         if self._work is not None:
             self._work.cancel()
             await asyncio.wait([self._work])
@@ -143,18 +140,17 @@ class Client:
 
     async def _run(self, connected: asyncio.Future[None]) -> None:
         """Until all is said, or there is no hope."""
-        outcome: Exception | None = None
+        last: list[Exception | None] = [None]
         try:
             await self._keep_connected(connected)
         except (BethinkError, OSError) as error:
-            outcome = error
             if not connected.done():
                 connected.set_exception(error)
                 return
+            last.insert(0, error)
         self._on_state("ended")
-        if outcome is not None:
-            await self._steps.put(outcome)
-        await self._steps.put(None)
+        for step in last:
+            await self._steps.put(step)
 
     async def _keep_connected(self, connected: asyncio.Future[None]) -> None:
         from_now, wait = time.monotonic(), FIRST_WAIT
@@ -255,19 +251,19 @@ class SyncClient:
         """Takes what `Client` takes."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="bethink-client", daemon=True)
-        self._url, self._options = url, options
+        self._client = Client(url, **options)
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self._client = self._wait(self._open())
+            self._wait(self._client.__aenter__())
         except BaseException:
             self._stop()
             raise
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._wait(self._client.__aexit__(None, None, None))
+        self._wait(self._client.__aexit__())
         self._stop()
 
     def send(self, text: str) -> None:
@@ -294,9 +290,6 @@ class SyncClient:
     @property
     def reconnects(self) -> int:
         return self._client.reconnects
-
-    async def _open(self) -> Client:
-        return await Client(self._url, **self._options).__aenter__()
 
     def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

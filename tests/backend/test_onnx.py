@@ -246,6 +246,22 @@ def test_a_stream_is_closed_without_a_trace(tmp_path: Path) -> None:
     assert translate(backend, "wait-k:2", sentence(1)) == first
 
 
+def test_nothing_is_held_for_streams_that_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "SPARE", 0)
+    backend = load(random_model(BUILDS["pre"], seed=1), tmp_path)
+    slots = [backend.open(), backend.open()]
+    backend.read([(slot, [5] * 40) for slot in slots])
+    open_ended = backend.held
+    backend.read([(slot, [6, EOS]) for slot in slots])
+    assert 0 < backend.held < open_ended  # the encoder needs what it knows of a sentence only while it goes on
+    backend.step([Rows(slot, 0, (EOS,), (42,)) for slot in slots])
+    for slot in slots:
+        backend.close(slot)
+    assert backend.held == 0
+    together(backend, [("wait-k:2", sentence(n, length=2 + n)) for n in range(12)], batch=5)
+    assert backend.held == 0
+
+
 def test_sentences_beyond_the_last_known_position(tmp_path: Path) -> None:
     model = random_model(dataclasses.replace(BUILDS["plain"], encoder_layers=1), seed=6)
     answers = []

@@ -120,3 +120,68 @@ def test_a_window_is_no_longer_than_needed() -> None:
         shown = one.show("one", short, one.seat(short), [length])["one.0"]
         assert length <= shown.shape[3] < length + 3 * window.STEP
         assert shown.shape[3] % window.STEP == 0
+
+
+SIZES = {"one": (2, 2, 8)}
+PER_POSITION = 2 * 2 * 8 * 4  # bytes
+
+
+def grow(one: Window, group: list[Caches], lengths: dict[Caches, int]) -> None:
+    first = one.seat(group)
+    one.show("one", group, first, [lengths[caches] for caches in group])
+
+
+@pytest.fixture
+def no_spare(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "SPARE", 0)
+
+
+@pytest.mark.usefixtures("no_spare")
+@pytest.mark.parametrize("seed", range(3))
+def test_memory_follows_what_is_in_use(seed: int) -> None:
+    """Sentences of 5 to 60 tokens come and go for a long time, sixteen at once, all of them growing by a token or two a round."""
+    chance = random.Random(seed)
+    one, running, wanted, factors = Window(SIZES), dict[Caches, int](), dict[Caches, int](), []
+    for turn in range(1500):
+        while len(running) < 16:
+            caches = one.open()
+            running[caches], wanted[caches] = 0, chance.randint(5, 60)
+        for caches in running:
+            running[caches] += chance.randint(1, 2)
+        grow(one, list(running), running)
+        if turn > 60:
+            factors.append(one.held / (PER_POSITION * sum(running.values())))
+        for caches in [caches for caches in running if running[caches] >= wanted[caches]]:
+            one.close(caches)
+            del running[caches]
+    assert max(factors) < 8
+    assert sum(factors) / len(factors) < 4
+
+
+@pytest.mark.usefixtures("no_spare")
+def test_memory_comes_back_after_a_crowd_and_after_a_long_sentence() -> None:
+    one = Window(SIZES)
+    crowd = {one.open(): 10 for _ in range(100)} | {one.open(): 400}
+    grow(one, list(crowd), crowd)
+    *gone, short, long = crowd
+    for caches in gone:
+        one.close(caches)
+    few = {one.open(): 10, short: 10}
+    grow(one, list(few), few)
+    assert one.held <= 2 * 4 * 500 * PER_POSITION  # of more than a hundred rows, a few; of their length, still all
+    one.close(long)
+    few = dict.fromkeys(few, 12)
+    grow(one, list(few), few)
+    assert one.held <= 2 * 4 * 24 * PER_POSITION
+    for caches in few:
+        one.close(caches)
+    assert one.held == 0
+
+
+def test_rows_that_were_left_are_taken_first() -> None:
+    one, group = seated(4, 10)
+    for _ in range(300):
+        one.close(next(caches for caches in group if caches.row == min(each.row for each in group)))
+        group = [*(caches for caches in group if caches.row >= 0), one.open()]
+        one.seat(group)
+        assert sorted(caches.row for caches in group) == [0, 1, 2, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,6 @@ from typing import Any
 from tests.browser.conftest import ROOT, Server, chromium
 
 FIGURES = ROOT / "docs" / "figures"
-TALK = ROOT / "src" / "bethink" / "serve" / "page" / "samples" / "toy-talk.txt"
 DESK = {"viewport": {"width": 1440, "height": 900}}
 PHONE = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True, "is_mobile": True}
 
@@ -18,7 +18,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        server = Server(Path(folder) / "log.txt")
+        server = Server(Path(folder) / "log.txt", models=("de-en",))
         server.start()
         browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-gpu"])
         try:
@@ -31,15 +31,15 @@ def main() -> None:
 def take(browser: Any, url: str) -> None:
     page = opened(browser, url, **DESK)
     shoot(page, "page-welcome")
-    speak(page, words=74)
+    speak(page, words=64)
     shoot(page, "page-desktop")
     page.locator("#rows .row").nth(2).locator(".target .word").nth(3).hover()
     shoot(page, "page-why")
     page.keyboard.press("Alt+c")
     shoot(page, "page-captions")
     page = opened(browser, url, color_scheme="dark", **DESK)
-    speak(page, words=74)
-    page.locator("#rows .row").nth(3).locator(".target .word").nth(3).hover()
+    speak(page, words=64)
+    page.locator("#rows .row").nth(2).locator(".target .word").nth(8).hover()
     shoot(page, "page-dark")
     page = opened(browser, url, **PHONE)
     speak(page, words=40)
@@ -56,16 +56,21 @@ def opened(browser: Any, url: str, **settings: Any) -> Any:
 
 
 def speak(page: Any, words: int) -> None:
-    """The beginning of the sample talk, typed fast."""
-    said = TALK.read_text(encoding="utf-8").split()[:words]
-    page.locator("#composer").press_sequentially(" ".join(said) + " ", delay=6)
-    page.wait_for_function("n => document.querySelectorAll('#rows .source .word').length === n", arg=words)
-    page.locator("#composer").blur()
+    """The beginning of the sample talk, at the pace of a speaker."""
+    page.locator("#welcome-play").click()
+    page.wait_for_function(
+        "n => document.querySelectorAll('#rows .source .word').length >= n", arg=words, timeout=120_000
+    )
+    page.locator("#play").click()
+    page.locator("#play").blur()
 
 
 def shoot(page: Any, name: str) -> None:
+    from PIL import Image
+
     page.wait_for_timeout(1200)  # until nothing moves
-    page.screenshot(path=FIGURES / f"{name}.png")
+    picture = Image.open(io.BytesIO(page.screenshot()))
+    picture.quantize(256, dither=Image.Dither.NONE).save(FIGURES / f"{name}.png", optimize=True)  # a third of the size
     print(FIGURES / f"{name}.png")
 
 

@@ -24,6 +24,7 @@ def run(browser: Any, server: Any) -> Any:
     context.close()
 
 
+GERMAN = ["de-town.txt", "de-bread.txt"]
 STEPS = """
 let n = 0;
 const step = (action, text, more) => ({n: n++, sentence: 0, action, text, token: 9, read: 0, heard: 0, written: 0, ...more});
@@ -131,6 +132,23 @@ def test_a_word_takes_the_gain_of_its_own_tokens_though_it_is_shown_later(run: A
     assert (bell["text"], bell["gain"], bell["evidence"]) == (" bell", [[1, 0.5]], [1])
 
 
+def test_a_word_chosen_before_the_end_and_shown_after_it_was_not_forced(run: Any) -> None:
+    words = run(
+        "transcript",
+        STEPS
+        + """
+        const t = new m.Transcript();
+        for (const s of [
+          step("READ", "Haus"), step("WRITE", "", {confidence: 0.9}), step("WRITE", "", {confidence: 0.5, deferred: 2}),
+          step("READ", "", {end: true}), step("WRITE", "", {confidence: 0.2}), step("WRITE", "doorbell", {confidence: 0.8}),
+          step("WRITE", " rings", {end: true}),
+        ]) t.step(s, 0, "weigh", 1, 1);
+        return t.sentences[0].target.map(({ended, confidence, doubt, deferred}) => [ended, confidence, doubt, deferred]);
+        """,
+    )
+    assert words == [[False, 0.2, 0.5, 2], [True, 0.8, None, 0]]
+
+
 def test_what_a_word_translates_may_be_told_by_the_next_step(run: Any) -> None:
     words = run(
         "transcript",
@@ -181,8 +199,12 @@ def test_memory_is_bounded_however_long_the_talk(run: Any) -> None:
             "{deferred: 2}",
             "It translated nothing clearly, but had been put off twice, and patience ends there.",
         ),
-        ("wait-k:3", "{}", "Wait-k stays 3 words behind, whatever the words are."),
+        ("wait-k:3", "{}", "Wait-k stays 3 word pieces behind, whatever they are."),
         ("adaptive", "{}", "The model was sure enough of it for the lag it had."),
+        ("weigh:k=2,r=4,rate=1.2,rho=0.9", "{doubt: 0.91}", "The model was sure of it at once."),
+        ("weigh", "{doubt: 0.91, deferred: 1}", "It had waited, and what it heard meanwhile made it sure."),
+        ("weigh", "{doubt: 0.31, deferred: 3}", "The model was sure enough of it for how long it had waited."),
+        ("weigh", "{doubt: 0.29}", "The model was not sure of it, but the speaker was getting too far ahead."),
         ("offline", "{ended: true}", "The sentence was over: there was nothing left to wait for."),
     ],
 )
@@ -193,7 +215,7 @@ def test_why_it_spoke_now(run: Any, policy: str, word: str, reason: str) -> None
         const sentence = new m.Sentence("0:0", 0, "{policy}");
         sentence.source.push({{text: "Haus", at: 0}}, {{text: "tür", at: 1}});
         sentence.target.push({{text: "door", at: 2, heard: 2, read: 2, ended: false, confidence: 0.91,
-          deferred: 0, gain: [[0, 0.4]], evidence: [], lag: 2, ...{word}}});
+          doubt: 0.91, deferred: 0, gain: [[0, 0.4]], evidence: [], lag: 2, ...{word}}});
         return m.spoken(m.explain(sentence, 0));
         """,
     )
@@ -265,5 +287,6 @@ def test_samples_are_offered_to_models_of_their_language(run: Any) -> None:
         return [files({name: "x", about: {toy: true}}), files({name: "de-en"}),
                 files({name: "x", about: {source: "German"}}), files({name: "en-vi"})];
         """,
-    ) == [["toy-talk.txt"], ["de-bread.txt"], ["de-bread.txt"], []]
-    assert len(run("samples", "return m.load('de-bread.txt')").split()) > 200
+    ) == [["toy-talk.txt"], GERMAN, GERMAN, []]
+    for file in GERMAN:
+        assert len(run("samples", f"return m.load('{file}')").split()) > 200

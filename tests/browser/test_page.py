@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,14 @@ def translator() -> Translator:
     return Translator("toy", threads=1)
 
 
+@pytest.fixture(scope="module")
+def german(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    made = Server(tmp_path_factory.mktemp("german") / "log.txt", models=("de-en",))
+    made.start()
+    yield made
+    made.kill()
+
+
 def test_typed_words_become_captions(visit: Any, translator: Translator) -> None:
     visitor = visit()
     visitor.page.locator("#composer").press_sequentially(f"{FIRST} {SECOND} ")
@@ -28,6 +37,25 @@ def test_typed_words_become_captions(visit: Any, translator: Translator) -> None
     assert visitor.source() == f"{FIRST} {SECOND}"
     assert visitor.translation() == f"{translator.translate(FIRST)}\n{translator.translate(SECOND)}"
     assert visitor.page.locator("#composer").input_value() == ""
+
+
+def test_german_becomes_english(visit: Any, german: Server) -> None:
+    """The bundled model: words of several pieces, and a policy that says afterwards what a word translates."""
+    visitor = visit(at=german)
+    page, said = visitor.page, "Wir wollen gemeinsam darüber sprechen, wie unsere Stadt in zehn Jahren aussehen soll."
+    page.locator("#composer").press_sequentially(f"{said} ")
+    visitor.finished(1)
+    translation = visitor.translation()
+    assert visitor.source() == said
+    assert translation == Translator("de-en", threads=1).translate(said)
+    assert re.search(r"\bcity\b.*\bten years\b", translation)
+    assert page.locator("#target-head").inner_text() == "Translation · English"
+    page.locator("#rows .target .word", has_text="city").hover()
+    assert page.locator("#rows .source .word[data-gain]", has_text="Stadt").count() == 1
+    reason = "The model was|It had waited|The sentence was over"
+    assert re.match(reason, page.locator(".why-reason").inner_text())
+    page.keyboard.press("Alt+c")
+    assert page.locator("#beamer-text").inner_text().strip() == translation
 
 
 def test_a_word_is_shown_before_the_sentence_is_over_and_never_changes(visit: Any) -> None:

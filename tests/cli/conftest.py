@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from bethink import folder, toy
 from bethink.model.config import CapsuleConfig, ModelConfig
 from bethink.model.transformer import Transformer
-from bethink.model.weights import save_tensors, unique_tensors
+from bethink.model.weights import unique_tensors
 from bethink.text import Words
 
 
@@ -32,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         capsules=CapsuleConfig(width=8, hidden=16),
     )
     torch.manual_seed(1)
-    save_tensors(path / folder.WEIGHTS, unique_tensors(Transformer(config)))
+    save_file(unique_tensors(Transformer(config)), path / folder.WEIGHTS)
     folder.create(
         path,
         name="random",

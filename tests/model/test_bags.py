@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from bethink import folder
 from bethink.errors import ModelError
 from bethink.model.bags import HEADS, Bags
 from bethink.model.constraints import Constraints
-from bethink.model.weights import save_tensors, unique_tensors
+from bethink.model.weights import unique_tensors
 from bethink.text import EOS, PAD, Words
 from tests.models import BUILDS, random_model
 
@@ -20,8 +21,8 @@ from tests.models import BUILDS, random_model
 def test_the_likeliest_words_are_those_of_the_heads(build: str, tmp_path: Path) -> None:
     config = BUILDS[build]
     model, heads = random_model(config), Constraints(config)
-    save_tensors(tmp_path / folder.WEIGHTS, unique_tensors(model))
-    save_tensors(tmp_path / HEADS, unique_tensors(heads))
+    save_file(unique_tensors(model), tmp_path / folder.WEIGHTS)
+    save_file(unique_tensors(heads), tmp_path / HEADS)
     words = {
         side: Words([f"w{n}" for n in range(3, getattr(config, f"{side}_vocabulary"))]) for side in ("source", "target")
     }
@@ -40,7 +41,7 @@ def test_the_likeliest_words_are_those_of_the_heads(build: str, tmp_path: Path) 
 
 def test_a_model_without_heads_says_where_they_are(tmp_path: Path) -> None:
     config = BUILDS["post"]
-    save_tensors(tmp_path / folder.WEIGHTS, unique_tensors(random_model(config)))
+    save_file(unique_tensors(random_model(config)), tmp_path / folder.WEIGHTS)
     words = Words([f"w{n}" for n in range(17)])
     made = folder.create(
         tmp_path,

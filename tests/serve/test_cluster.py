@@ -30,6 +30,7 @@ from tests.serve.talk import start, talk, text
 INSTALLED = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not INSTALLED, reason="Ray is not installed: pip install 'bethink[cluster]'")
 SPEAKERS = 8
+STARTED = "process_start_time_seconds "
 QUIET = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
 KILL = """
 import ray
@@ -68,8 +69,11 @@ class Cluster:
         return f"ws://127.0.0.1:{self.port}/v1/stream"
 
     def wait(self) -> None:
+        """Until both replicas answer."""
+        answered: set[str] = set()
         for _ in range(240):
-            if self._ready():
+            answered |= self._who()
+            if len(answered) == 2:
                 return
             if self._process.poll() is not None:
                 break
@@ -80,15 +84,16 @@ class Cluster:
         subprocess.run([sys.executable, "-c", KILL], env=self._environment, check=True, capture_output=True, timeout=60)
 
     def stop(self) -> None:
-        self._process.send_signal(signal.SIGINT)
+        self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
 
-    def _ready(self) -> bool:
+    def _who(self) -> set[str]:
+        """The replica that is asked now, known by when it was started."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=5) as answer:
-                return bool(json.load(answer)["status"] == "ready")
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as answer:
+                return {line for line in answer.read().decode().splitlines() if line.startswith(STARTED)}
         except (urllib.error.URLError, OSError):
-            return False
+            return set()
 
 
 @pytest.fixture(scope="module")
@@ -144,6 +149,7 @@ def test_the_limits_hold_behind_rays_proxy(cluster: Cluster) -> None:
 
 
 @needs_ray
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own, as it is imported
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [

@@ -47,6 +47,32 @@ def test_gain_and_evidence_are_told_by_word(pieces: SentencePieces) -> None:
     assert not any(step.settled for step in live[:6])
 
 
+def test_a_word_written_without_looking_ahead_is_explained_by_the_next_one(pieces: SentencePieces) -> None:
+    """As with a policy that asks how sure the model is: what a word translated shows in the degrees before the word after it."""
+    weighed = [
+        *STEPS[:2],
+        Step(WRITE, 7, 2, 1, 1, confidence=0.95, degrees=(0.1, 0.0), text="tree"),
+        Step(WRITE, 8, 2, 1, 2, confidence=0.31, degrees=(0.4, 0.65), text="house"),
+        *STEPS[3:5],
+        Step(WRITE, 9, 4, 2, 3, confidence=0.5, degrees=(0.395, 0.7, 0.9, 0.8), text=" runs"),
+        Step(WRITE, EOS, 4, 2, 4, confidence=0.9, degrees=(0.4, 0.705, 0.95, 0.8)),
+    ]
+    teller, live = told(pieces, weighed)
+    assert not any(step.gain or step.evidence for step in live)
+    assert [step.settled for step in live] == [
+        (),
+        (),
+        (),  # nothing was written before it
+        ((0, 0.65),),  # of "tree": the larger rise of the two tokens of "hausbaum"
+        (),
+        (),
+        ((0, 0.05),),  # of "house", though words were heard in between; their degrees are new, not risen
+        ((1, 0.05),),  # of " runs"; a rise of half a hundredth says nothing
+    ]
+    teller.close_sentence()
+    assert teller._settled(weighed[2]) == ()  # another sentence: its first word says nothing of the last one before
+
+
 def test_steps_are_numbered_placed_and_timed(pieces: SentencePieces) -> None:
     _, live = told(pieces, STEPS, Mark("m@1", "offline", sentence=4, step=30, offset=100))
     assert [step.n for step in live] == list(range(30, 37))

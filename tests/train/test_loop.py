@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from bethink import folder
-from bethink.errors import MissingExtra, TrainingError, UsageError
+from bethink.errors import DataError, MissingExtra, TrainingError, UsageError
 from bethink.train import checkpoint, log, loop
 from bethink.train.data import Batch
 from bethink.train.losses import Objective
@@ -284,3 +284,8 @@ def test_a_run_remembers_where_it_began(tmp_path: Path, toy_data: Path, small: S
         loop.train(small("system=ped"), toy_data, tmp_path / "ped", second)
     heads = checkpoint._learned(tmp_path / "ped")
     assert any(name.startswith("constraints.") for name in heads)
+
+
+def test_a_degree_taught_by_links_needs_links(toy_data: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.align=true"):
+        loop.train(Recipe.load("tiny", ["system=ped", "losses.degree=1"]), toy_data, tmp_path / "run")

@@ -162,8 +162,9 @@ class OnnxBackend:
     @property
     def held(self) -> int:
         """Bytes of the caches of all streams."""
-        own = [slot.heard.own for slot in self._slots.values()] + [slot.said.own for slot in self._slots.values()]
-        return self._heard.held + self._said.held + sum(kept.nbytes for kinds in own for kept in kinds.values())
+        with self._turn:
+            own = [caches.own for slot in list(self._slots.values()) for caches in (slot.heard, slot.said)]
+            return self._heard.held + self._said.held + sum(kept.nbytes for kinds in own for kept in kinds.values())
 
     def open(self) -> int:
         number = next(self._numbers)

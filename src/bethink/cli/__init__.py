@@ -31,7 +31,7 @@ def parser() -> argparse.ArgumentParser:
         description="Simultaneous translation that thinks before it speaks: text comes in word by word, the translation goes out "
         "word by word, and a policy decides before every word whether to read on or to write.",
         epilog=EXAMPLES.format(
-            "  echo 'te riki nakoru .' | bethink translate\n"
+            "  echo 'Guten Morgen, meine Damen und Herren!' | bethink translate\n"
             "  bethink translate --watch --rate 150 speech.txt\n"
             "  bethink COMMAND --help"
         ),

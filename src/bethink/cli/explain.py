@@ -32,9 +32,9 @@ def add(verbs: Verbs) -> None:
         "word off. "
         "With --out it also draws the read/write path over the translation degree of every source token.",
         (
-            "'te riki nakoru , ne ruru wa haturu .'",
-            "'te riki nakoru , ne ruru wa haturu .' --out degree.svg",
-            "'te riki nakoru , ne ruru wa haturu .' --policy wait-k:k=2",
+            "'Der Ausschuss lehnt den Vorschlag ab.'",
+            "'Der Ausschuss lehnt den Vorschlag ab.' --out degree.svg",
+            "'Der Ausschuss lehnt den Vorschlag ab.' --policy wait-k:k=2",
         ),
         run,
     )
@@ -66,7 +66,7 @@ def _require_some(words: Sequence[object]) -> None:
     """Of what looks like a word, markup and invisible characters, nothing may be left to translate."""
     if not words:
         raise DataError(
-            "there is no word in the text to explain; give a sentence, as in: bethink explain 'te riki nakoru .'"
+            "there is no word in the text to explain; give a sentence, as in: bethink explain 'Guten Morgen!'"
         )
 
 

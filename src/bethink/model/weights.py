@@ -6,11 +6,9 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor, nn
 
 from bethink.errors import ModelError
-from bethink.files import write_atomically
 from bethink.folder import WEIGHTS, Folder
 from bethink.model.transformer import Transformer
 
@@ -24,10 +22,6 @@ def unique_tensors(module: nn.Module) -> dict[str, Tensor]:
             seen.add(tensor.data_ptr())
             kept[name] = tensor.detach().contiguous().cpu()
     return kept
-
-
-def save_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    write_atomically(path, save(tensors))
 
 
 def load_tensors(path: Path) -> dict[str, Tensor]:

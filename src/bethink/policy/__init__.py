@@ -67,11 +67,15 @@ def parse(text: str) -> Policy:
 
 
 def _number(text: str, *, whole: bool, where: str) -> int | float:
+    shown = text.strip() if len(text) < 40 else f"{text.strip()[:40]}…"
     try:
         value = int(text) if whole else float(text)
+        finite = math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        finite = False
     except ValueError:
         kind = "a whole number" if whole else "a number"
-        raise UsageError(f"{where} is '{text.strip()}', but must be {kind}, as in 'pe:k=3,rho=0.24,r=2'") from None
-    if not math.isfinite(value):
-        raise UsageError(f"{where} is '{text.strip()}', but must be finite")
+        raise UsageError(f"{where} is '{shown}', but must be {kind}, as in 'pe:k=3,rho=0.24,r=2'") from None
+    if not finite:
+        raise UsageError(f"{where} is '{shown}', but must be finite")
     return value

@@ -57,7 +57,7 @@ class Replica:
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Asked for by Ray Serve, once, in the event loop that will run it."""
         made = create_app(self._service)
-        return ProxyHeadersMiddleware(made, trusted_hosts=self._proxy) if self._proxy else made  # type: ignore[arg-type]
+        return ProxyHeadersMiddleware(made, trusted_hosts=self._proxy) if self._proxy else made  # type: ignore[arg-type,return-value]
 
     async def check_health(self) -> None:
         """Asked by Ray Serve now and then; a replica that cannot translate is replaced."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bethink.errors import TrainingError
+from bethink.errors import DataError, TrainingError
 from bethink.files import new_folder, read_json, write_atomically
 from bethink.folder import WEIGHTS
 from bethink.model.transformer import Transformer
@@ -104,6 +104,10 @@ class Trainer:
             buckets=self.config.buckets,
             seed=self.config.seed,
         )
+        if recipe.losses.degree and self.batches.corpus.source.links is None:
+            raise DataError(
+                f"losses.degree needs word-aligned data, which {data} is not; prepare it with data.align=true"
+            )
         self.dev = Corpus(data, "dev")
         if self.config.compile:
             compile_parts(self.objective)

@@ -7,6 +7,7 @@ needs otherwise than the rest, say fewer updates when fine-tuning, stands in the
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import math
@@ -36,6 +37,7 @@ class System:
     policy: Policy
     capsules: bool = False
     causal: bool = True
+    settings: dict[str, Any] = field(default_factory=dict)  # that come with it, unless a recipe says otherwise of it
 
 
 SYSTEMS = {
@@ -48,7 +50,16 @@ SYSTEMS = {
     "ped-multi-path": System(
         "multi-path", PostEvaluation(), capsules=True
     ),  # the other: its capsules without its paths
-    "aligned": System("disturbed", PostEvaluation(), capsules=True),  # the degree learns from word alignments
+    "aligned": System(  # the degree learns from word alignments, and needs room to come near 0 and 1
+        "disturbed",
+        PostEvaluation(),
+        capsules=True,
+        settings={
+            "paths": {"aligned": 0.5},
+            "losses": {"segment": 0.0, "token": 0.0, "degree": 0.2},
+            "model": {"capsules": {"scale": 3.0}},
+        },
+    ),
 }
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
@@ -235,6 +246,7 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
             raise unknown("system", system, SYSTEMS)
     for system, settings in special.items():
         _require_table(f"for.{system}", settings)
+    _merge(values, copy.deepcopy(SYSTEMS[chosen].settings))
     _merge(values, special.get(chosen, {}))
     _merge(values, changes)
     file = _build(_File, values, "")
@@ -284,6 +296,8 @@ def _check(recipe: Recipe) -> None:
         )
     if recipe.model.share == "all" and not recipe.text.joint:
         raise UsageError("model.share='all' needs text.joint=true; use model.share=target for two vocabularies")
+    if recipe.losses.degree and recipe.model.capsules is None:
+        raise UsageError(f"losses.degree teaches capsules, which system={recipe.system} has not; use system=aligned")
     if not recipe.data.toy and not (recipe.data.train and recipe.data.dev):
         raise UsageError(f"recipe {recipe.name} names no corpora; set data.train and data.dev, or data.toy")
 

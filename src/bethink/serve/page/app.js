@@ -56,7 +56,7 @@ export class App {
     this.rows.languages = { source: source === "toy" ? "" : source, target };
     $("source-head").textContent = ["Speaker", languageName(source)].filter(Boolean).join(" · ");
     $("target-head").textContent = ["Translation", languageName(target)].filter(Boolean).join(" · ");
-    $("about").textContent = model.about?.description ? `This model was ${model.about.description}.` : "";
+    $("about").textContent = model.about?.description ? `The model ${model.name}: ${model.about.description}.` : "";
     this.knobs.show(model.policy, model.policies);
     this.offer(model);
   }

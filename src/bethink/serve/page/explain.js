@@ -34,14 +34,21 @@ function reason(sentence, word, name, values) {
   const now = word.evidence.includes(word.heard - 1);
   if (evidence.length) return [{ text: now && evidence.length === 1 ? "It had just heard " : "It had heard " }, ...listed(evidence, now), { text: ", which this word visibly translates." }];
   if (word.ended) return [{ text: "The sentence was over: there was nothing left to wait for." }];
-  if (name === "wait-k") return [{ text: `Wait-k stays ${words(values.k ?? 3)} behind, whatever the words are.` }];
+  if (name === "wait-k") return [{ text: `Wait-k stays ${pieces(values.k ?? 3)} behind, whatever they are.` }];
   if (name === "adaptive") return [{ text: "The model was sure enough of it for the lag it had." }];
-  if (name === "weigh" && word.confidence !== null && word.confidence >= (values.rho ?? 0.9) / 3) return [{ text: "The model was sure enough of it for the time it had waited." }];
-  if (name === "weigh") return [{ text: "The model was not sure of it, but the speaker was getting too far ahead." }];
-  if (name === "pe-flip") return [{ text: `It translated nothing clearly, but was ${words(values.k ?? 3)} behind, the most the flip rule allows.` }];
+  if (name === "weigh") return [{ text: weighing(word, values.rho ?? 0.9) }];
+  if (name === "pe-flip") return [{ text: `It translated nothing clearly, but was ${pieces(values.k ?? 3)} behind, the most the flip rule allows.` }];
   if (name === "pe" && values.rho === 0) return [{ text: "With ρ at 0 no evidence is asked for." }];
   if (name === "pe") return [{ text: `It translated nothing clearly, but had been put off ${times(word.deferred)}, and patience ends there.` }];
   return [{ text: `The policy ${name} decided so.` }];
+}
+
+/** The bar falls from ρ to a third of it while a word waits; below that only the pace can have made it speak.
+ * @param {TargetWord} word @param {number} rho @returns {string} */
+function weighing({ doubt, deferred }, rho) {
+  if (doubt === null || doubt < rho / 3) return "The model was not sure of it, but the speaker was getting too far ahead.";
+  if (doubt < rho) return "The model was sure enough of it for how long it had waited.";
+  return deferred ? "It had waited, and what it heard meanwhile made it sure." : "The model was sure of it at once.";
 }
 
 /** @param {Sentence} sentence @param {TargetWord} word @returns {[string, string][]} */
@@ -73,6 +80,12 @@ function listed(names, now) {
 /** @param {number} count @returns {string} */
 export function words(count) {
   return count === 1 ? "1 word" : `${count} words`;
+}
+
+/** What policies count: a short word is one piece, a long one may have several.
+ * @param {number} count @returns {string} */
+function pieces(count) {
+  return count === 1 ? "1 word piece" : `${count} word pieces`;
 }
 
 /** @param {number} count @returns {string} */

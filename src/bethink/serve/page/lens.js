@@ -8,7 +8,7 @@ import { element } from "./rows.js";
 
 const HISTORY = 90; // steps in the lag's curve
 const RECENT = 8; // words over which the seconds are averaged
-const FULL = 0.6; // the rise that fills a bar: degrees settle near one half
+const FULL = 0.8; // the rise that fills a bar; a degree lies between 0 and 1, and seldom rises by more in one go
 
 export class Lens {
   /** @param {HTMLElement} why @param {HTMLElement} course @param {HTMLElement} lag */

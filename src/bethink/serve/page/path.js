@@ -37,6 +37,7 @@ export function glyph(sentence) {
 }
 
 const WIDE = 300; // the drawing's own units, about pixels
+const NAMED = 12.5; // the narrowest column that has room for a name
 const LABELS = 84; // room for target words at the left
 
 /** The whole path of a sentence; `place` is the target word being explained, or -1.
@@ -46,13 +47,13 @@ export function drawing(sentence, place) {
   const rows = Math.max(sentence.target.length, 4);
   const width = Math.min(22, (WIDE - LABELS - 8) / columns);
   const height = Math.min(18, 270 / rows);
-  const named = width >= 10.5;
-  const top = named ? 58 : 8;
+  const named = labelled(sentence, place, width);
+  const top = place >= 0 || width >= NAMED ? 58 : 8;
   const frame = svg("svg", { viewBox: `0 0 ${WIDE} ${round(top + rows * height + 8)}`, role: "img", "aria-label": summary(sentence) });
   const plot = svg("g", { transform: `translate(${LABELS} ${top})` });
   plot.append(...gridlines(sentence, width, height), ...cells(sentence, width, height));
   plot.append(svg("path", { class: "path", d: staircase(sentence.target.map((word) => word.heard), sentence.source.length, width, height) }));
-  plot.append(...rowLabels(sentence, height, place), ...(named ? columnLabels(sentence, width, place) : []));
+  plot.append(...rowLabels(sentence, height, place), ...columnLabels(sentence, width, place, named));
   if (place >= 0) plot.append(marker(sentence, place, width, height));
   frame.append(plot);
   return frame;
@@ -91,12 +92,29 @@ function rowLabels(sentence, height, place) {
   );
 }
 
-/** @param {Sentence} sentence @param {number} width @param {number} place @returns {SVGElement[]} */
-function columnLabels(sentence, width, place) {
-  const strong = new Set(place >= 0 ? sentence.target[place].gain.filter(([, gain]) => gain >= 0.1).map(([at]) => at) : []);
-  return sentence.source.map((word, at) => {
+/** The source words that are named above the drawing: all, or in a long sentence those the word asked about came from.
+ * @param {Sentence} sentence @param {number} place @param {number} width @returns {number[]} */
+function labelled(sentence, place, width) {
+  if (width >= NAMED) return sentence.source.map((_, at) => at);
+  /** @type {number[]} */
+  const kept = [];
+  for (const at of strong(sentence, place)) if (kept.every((other) => Math.abs(other - at) * width >= NAMED)) kept.push(at);
+  return kept;
+}
+
+/** Where the word asked about came from, the clearest first.
+ * @param {Sentence} sentence @param {number} place @returns {number[]} */
+function strong(sentence, place) {
+  const gain = place >= 0 ? sentence.target[place].gain : [];
+  return gain.filter(([at, rise]) => rise >= 0.1 && at < sentence.source.length).map(([at]) => at);
+}
+
+/** @param {Sentence} sentence @param {number} width @param {number} place @param {number[]} named @returns {SVGElement[]} */
+function columnLabels(sentence, width, place, named) {
+  const lit = new Set(strong(sentence, place));
+  return named.map((at) => {
     const x = round((at + 0.5) * width);
-    return svg("text", { class: strong.has(at) ? "label on" : "label", x, y: -6, transform: `rotate(-55 ${x} -6)` }, short(word.text, 10));
+    return svg("text", { class: lit.has(at) ? "label on" : "label", x, y: -6, transform: `rotate(-55 ${x} -6)` }, short(sentence.source[at].text, 10));
   });
 }
 

@@ -16,7 +16,7 @@ export const KINDS = [
     title: "Post-evaluation",
     about: "Speaks only words that visibly translate something it has heard.",
     settings: [
-      { ...WAIT, hint: "It listens to this many words before its first." },
+      { ...WAIT, hint: "It listens to this many word pieces before its first." },
       { name: "rho", label: "Evidence ρ", hint: "A source word must become this much more translated.", ends: ["bolder", "surer"], min: 0, max: 0.6, step: 0.02, fallback: 0.24 },
       { name: "r", label: "Patience r", hint: "A word is put off at most this often.", ends: ["hasty", "patient"], min: 0, max: 12, step: 1, fallback: 2 },
     ],
@@ -26,7 +26,7 @@ export const KINDS = [
     title: "Post-evaluation, flip rule",
     about: "A source word must turn from untranslated to translated; never later than wait-k.",
     settings: [
-      { ...WAIT, hint: "It never falls further behind than this many words." },
+      { ...WAIT, hint: "It never falls further behind than this many word pieces." },
       { name: "tau", label: "Evidence τ", hint: "How clearly a word must turn.", ends: ["bolder", "surer"], min: 0, max: 0.6, step: 0.02, fallback: 0.12 },
     ],
   },
@@ -35,9 +35,9 @@ export const KINDS = [
     title: "Weighing",
     about: "Keeps pace with the speaker; speaks early only when it is sure.",
     settings: [
-      { ...WAIT, fallback: 2, hint: "It stays at least this many words behind." },
+      { ...WAIT, fallback: 2, hint: "It stays at least this many word pieces behind." },
       { name: "rho", label: "Sureness ρ", hint: "How sure it must be to speak at once.", ends: ["bolder", "surer"], min: 0, max: 1, step: 0.02, fallback: 0.9 },
-      { name: "r", label: "Patience r", hint: "A word waits for at most this many more.", ends: ["hasty", "patient"], min: 1, max: 12, step: 1, fallback: 4 },
+      { name: "r", label: "Patience r", hint: "A word waits for at most this many more pieces.", ends: ["hasty", "patient"], min: 1, max: 12, step: 1, fallback: 4 },
     ],
   },
   {
@@ -52,8 +52,8 @@ export const KINDS = [
   {
     name: "wait-k",
     title: "Wait-k",
-    about: "Always stays the same number of words behind.",
-    settings: [{ ...WAIT, hint: "The number of words it stays behind." }],
+    about: "Always stays the same number of word pieces behind.",
+    settings: [{ ...WAIT, hint: "The number of word pieces it stays behind." }],
   },
   { name: "offline", title: "Whole sentence", about: "Hears the sentence to its end, then speaks.", settings: [] },
 ];

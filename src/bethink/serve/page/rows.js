@@ -187,7 +187,7 @@ export class Rows {
       span.classList.toggle("reached", at === word.heard - 1);
       if (gain >= 0.04) {
         span.dataset.gain = gain.toFixed(2);
-        span.style.setProperty("--gain", Math.min(1, 0.15 + gain / 0.45).toFixed(3));
+        span.style.setProperty("--gain", Math.min(1, 0.15 + gain / 0.7).toFixed(3));
       }
     });
     row.target.children[place].setAttribute("aria-current", "true");

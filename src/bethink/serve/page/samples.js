@@ -6,6 +6,7 @@
 /** @type {{file: string, title: string, language: string}[]} */
 const SAMPLES = [
   { file: "toy-talk.txt", title: "A talk in the toy language", language: "toy" },
+  { file: "de-town.txt", title: "Wie unsere Stadt aussehen soll", language: "de" },
   { file: "de-bread.txt", title: "Wie das Brot entstand", language: "de" },
 ];
 

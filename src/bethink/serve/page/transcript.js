@@ -3,11 +3,13 @@
 /**
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
  *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, gain?: [number, number][], evidence?: number[],
- *   settled?: [number, number][], late?: boolean}} Step  `late`: its gain was told by the next step
+ *   settled?: [number, number][], late?: boolean, over?: boolean}} Step  `late`: its gain was told by the next step; `over`: written when
+ *   the source had been read to its end
  * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was said
  * @typedef {{text: string, at: number, heard: number, read: number, ended: boolean, confidence: number | null, deferred: number,
- *   gain: [number, number][], weighed: boolean, evidence: number[], lag: number}} TargetWord  `text` has the space before it;
- *   `weighed`: its gain was known when it was written
+ *   doubt: number | null, gain: [number, number][], weighed: boolean, evidence: number[], lag: number}} TargetWord  `text` has the space
+ *   before it; `doubt`: how sure the model was of the least sure token that the policy chose to write; `weighed`: its gain was known
+ *   when it was written
  * @typedef {{AL: number}} Latency
  * @typedef {{source: string, words: {text: string, at: number}[]}} Folded
  */
@@ -51,6 +53,7 @@ export class Sentence {
   /** @param {Step} step @param {number} now */
   write(step, now) {
     this.atOnce ??= Boolean(step.text);
+    Object.assign(step, { over: this.ended }); // its text may come out later
     const held = this.tokens;
     this.settle(held.at(-1) ?? this.newest.at(-1), step.settled);
     this.tokens = step.text && !this.atOnce ? [step] : step.text ? [] : [...held, step];
@@ -73,15 +76,16 @@ export class Sentence {
   /** @param {string} text @param {Step[]} own the steps of the word's tokens @param {number} now @returns {TargetWord} */
   word(text, own, now) {
     const last = /** @type {Step} */ (own.at(-1));
-    const sure = own.map((step) => step.confidence).filter((value) => value !== undefined);
+    const chosen = own.filter((step) => !step.over);
     const word = {
       text,
       at: now,
       heard: last.heard,
       read: last.read,
-      ended: this.ended,
-      confidence: sure.length ? Math.min(.../** @type {number[]} */ (sure)) : null,
-      deferred: own[0].deferred ?? 0,
+      ended: chosen.length === 0,
+      confidence: leastSure(own),
+      doubt: leastSure(chosen),
+      deferred: Math.max(...own.map((step) => step.deferred ?? 0)),
       gain: largest(own),
       weighed: own.some((step) => step.gain && !step.late),
       evidence: [...new Set(own.flatMap((step) => step.evidence ?? []))],
@@ -170,6 +174,13 @@ export class Transcript {
 /** @param {Sentence} sentence @returns {Folded} */
 function slim(sentence) {
   return { source: sentence.sourceText, words: sentence.target.map(({ text, at }) => ({ text, at })) };
+}
+
+/** How sure the model was of the least sure of them.
+ * @param {Step[]} steps @returns {number | null} */
+function leastSure(steps) {
+  const known = steps.flatMap(({ confidence }) => (confidence === undefined ? [] : [confidence]));
+  return known.length ? Math.min(...known) : null;
 }
 
 /** By source word the largest gain of any of the tokens, the strongest first.
