@@ -123,9 +123,12 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(model: str, policy: str, **limits: int) -> Iterator[Server]:
+def serving(options: argparse.Namespace, **limits: int) -> Iterator[Server]:
     given = {"rate": 1_000_000, "burst": 1_000_000, "streams": 4000, "lag": 1_000_000, "drain": 1} | limits
-    server = Server(model, policy, *(part for name, value in given.items() for part in (f"--max-{name}", str(value))))
+    flags = [part for name, value in given.items() for part in (f"--max-{name}", str(value))]
+    if options.threads:
+        flags += ["--threads", str(options.threads)]
+    server = Server(options.model, options.policy, *flags)
     try:
         yield server
     finally:
@@ -320,7 +323,7 @@ def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any
     made = talks(translator, options.policy, round(options.seconds * RATE / 60))
     found: list[Level] = []
     print(HEAD)
-    with serving(options.model, options.policy) as server:
+    with serving(options) as server:
         for streams in options.streams:
             found.append(asyncio.run(level(server, made, streams)))
             print(found[-1], flush=True)
@@ -334,7 +337,7 @@ def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any
 def full(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
     room, seconds = options.room, max(options.seconds, options.attempts / CROWD)
     made = talks(translator, options.policy, round(seconds * RATE / 60))
-    with serving(options.model, options.policy, streams=room) as server:
+    with serving(options, streams=room) as server:
         got = asyncio.run(beyond(server, made, room, options.attempts))
     print(f"room for {room}, {2 * room} come, and a crowd of {options.attempts} connections:\n{HEAD}")
     print(f"{Level(**got['level'])}\nthe crowd was told {got['answers']} in {got['seconds']} s\n")
@@ -342,7 +345,7 @@ def full(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
 
 
 def long(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
-    with serving(options.model, options.policy) as server:
+    with serving(options) as server:
         got = asyncio.run(soak(server, translator, options.speakers, options.words))
     print("soak:", json.dumps({key: value for key, value in got.items() if key != "memory"}))
     return {"soak": got}
@@ -361,6 +364,7 @@ def main() -> None:
         "model": translator.name,
         "policy": options.policy or str(translator.policy),
         "cores": os.cpu_count(),
+        "threads": options.threads or os.cpu_count(),
         "rate": RATE,
     }
     print(f"{translator.name}, {results['policy']}, {RATE} words per minute; load average {os.getloadavg()[0]:.1f}")
@@ -390,9 +394,11 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
     left.axhline(GOAL, color="grey", linewidth=1, linestyle="--")
     speakers = f"speakers at {RATE} words per minute"
     left.set(xlabel=speakers, ylabel="ms", xscale="log", yscale="log", title="word lag, 95th percentile")
-    right.set(xlabel=speakers, ylabel="ms", xscale="log", yscale="log", title="server CPU for one source word")
+    right.set(xlabel=speakers, ylabel="ms", xscale="log", ylim=(0, None), title="server CPU for one source word")
     for axes in (left, right):
         axes.grid(alpha=0.3)
+        axes.xaxis.set_major_formatter("{x:g}")
+    left.yaxis.set_major_formatter("{x:,g}")
     left.legend(frameon=False)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
@@ -403,6 +409,9 @@ def parse() -> argparse.Namespace:
         "--model", default="de-en", help="one that speaks the toy language or that of a talk of the page"
     )
     parser.add_argument("--policy", default="", help="which the speakers ask for (default: the model's own)")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="of the server's arithmetic (default: one for each core)"
+    )
     parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 5, 10, 20, 40, 60, 100, 200, 300, 400, 500, 600])
     parser.add_argument("--seconds", type=float, default=20.0, help="of speech at each number of speakers")

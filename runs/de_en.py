@@ -2,7 +2,8 @@
 
     python runs/de_en.py results/europarl.dev results/newstest2013
 
-Writes, between its markers, the section of docs/results.md, docs/figures/de-en-*.svg, and the scores to runs/logs/de-en-*.json.
+Writes, between their markers, the section of docs/results.md and the scores of the model's card; also docs/figures/de-en-*.svg and
+runs/logs/de-en-*.json.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ ORDER = ("offline", "wait-k", "adaptive", "weigh", "pe", "pe-flip")
 
 
 def main() -> None:
-    sections = [section(Path(folder)) for folder in sys.argv[1:]]
-    insert(ROOT / "docs" / "results.md", "de-en", "\n\n".join(sections))
+    folders = [Path(folder) for folder in sys.argv[1:]]
+    insert(ROOT / "docs" / "results.md", "de-en", "\n\n".join(map(section, folders)))
+    insert(ROOT / "models" / "de-en" / "MODEL_CARD.md", "scores", "\n\n".join(map(scores, folders)))
 
 
 def section(folder: Path) -> str:
@@ -48,6 +50,17 @@ def section(folder: Path) -> str:
         "",
         *verdicts(folder, results),
     ]
+    return "\n".join(lines)
+
+
+def scores(folder: Path) -> str:
+    """What a model card needs: the fixed policies, the recommended one at several latencies, and the whole sentence."""
+    results = sorted(load_results(folder), key=place)
+    told = [r for r in results if r in fixed(results) or r.policy.startswith(("weigh", "offline"))]
+    lines = [f"**{folder.name}**\n", "| policy | AL | LAAL | DAL | BLEU |", "|---|---|---|---|---|"]
+    for result in told:
+        lags = " | ".join(f"{measure(result):.2f}" for measure in LAGS.values())
+        lines.append(f"| `{result.policy}` | {lags} | {QUALITY(result):.2f} |")
     return "\n".join(lines)
 
 

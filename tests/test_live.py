@@ -277,6 +277,29 @@ def test_a_source_that_fails_fails_its_reader() -> None:
     run(test())
 
 
+def test_a_source_that_is_cancelled_fails_its_reader() -> None:
+    async def test() -> None:
+        async def cancelled() -> AsyncIterator[str]:
+            yield "a b c "
+            raise asyncio.CancelledError
+
+        async with AsyncTranslator(translator()) as live:
+            with pytest.raises(UsageError, match="cancelled before the text was complete"):
+                async for _ in live.stream(cancelled()):
+                    pass
+            session = live.session()
+            speaking = asyncio.create_task(session.say(slowly(["a "] * 10_000, random.Random(1))))
+            await anext(session)
+            speaking.cancel()
+            with pytest.raises(UsageError, match="cancelled"):
+                await rest(session)
+            with pytest.raises(asyncio.CancelledError):
+                await speaking
+            assert live.counters().sessions == 0
+
+    run(test())
+
+
 def test_what_is_left_open_is_told() -> None:
     async def test() -> None:
         model = translator()

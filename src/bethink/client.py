@@ -15,6 +15,7 @@ import json
 import random
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -32,7 +33,6 @@ Result = TypeVar("Result")
 AHEAD = 262_144  # units of text that may wait to be sent
 BEHIND = 256  # steps that may wait to be read
 FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds between attempts
-IDLE = 4408  # closed because nothing was said: no reason to come back before there is something to say
 
 
 class ConnectionLost(BethinkError):
@@ -62,14 +62,21 @@ class Client:
         self._patience = patience
         self._on_state = on_state or (lambda _: None)
         self._memory = Memory()
-        self._steps: asyncio.Queue[LiveStep | Exception | None] = asyncio.Queue(BEHIND)
-        self._more, self._room = asyncio.Event(), asyncio.Event()
+        self._steps: deque[LiveStep | Exception] = deque()
+        self._news, self._taken = asyncio.Event(), asyncio.Event()  # steps came in, were read
+        self._more, self._room = asyncio.Event(), asyncio.Event()  # text came in, was sent
         self._work: asyncio.Task[None] | None = None
+        self._ended = False  # nothing more will happen
+        self._outcome: Exception | None = None  # and why, unless all was said
 
     async def __aenter__(self) -> Self:
         connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._work = asyncio.create_task(self._run(connected))
-        await connected
+        try:
+            await connected
+        except BaseException:
+            await self.__aexit__()
+            raise
         return self
 
     async def __aexit__(self, *error: object) -> None:
@@ -80,11 +87,12 @@ class Client:
     # speaking
 
     async def send(self, text: str) -> None:
-        """Say more, cut anywhere; waits while much is still to be sent."""
+        """Say more, cut anywhere; waits while much is still to be sent, and raises what ended the stream."""
         self._require_open()
         while self._memory.unsent > AHEAD:
             self._room.clear()
             await self._room.wait()
+            self._require_open()
         self._memory.say(text)
         self._more.set()
 
@@ -108,18 +116,28 @@ class Client:
             await speaking
         finally:
             speaking.cancel()
+            await asyncio.wait([speaking])
 
     async def _say(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
-        if isinstance(chunks, AsyncIterable):
-            async for chunk in chunks:
-                await self.send(chunk)
-        else:
-            for chunk in chunks:
-                await self.send(chunk)
-        await self.end()
+        try:
+            if isinstance(chunks, AsyncIterable):
+                async for chunk in chunks:
+                    await self.send(chunk)
+            else:
+                for chunk in chunks:
+                    await self.send(chunk)
+            await self.end()
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) and task.cancelling():  # by `stream`: nobody reads any more
+                raise
+            await self._give(BethinkError("the chunks were cancelled before the text was complete"))
+        except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything
+            await self._give(error)
 
     def _require_open(self) -> None:
-        if self._memory.ended:
+        if self._outcome is not None:
+            raise self._outcome
+        if self._memory.ended or self._ended:
             raise BethinkError("this text has ended; open another Client for another text")
 
     # listening
@@ -128,29 +146,44 @@ class Client:
         return self
 
     async def __anext__(self) -> LiveStep:
-        step = await self._steps.get()
-        if step is None:
-            self._steps.put_nowait(None)  # for whoever asks again
-            raise StopAsyncIteration
+        while not self._steps:
+            if self._ended:
+                raise self._outcome or StopAsyncIteration
+            self._news.clear()
+            await self._news.wait()
+        step = self._steps.popleft()
+        self._taken.set()
         if isinstance(step, Exception):
             raise step
         return step
 
+    async def _give(self, step: LiveStep | Exception) -> None:
+        """To the reader; waits while it is far behind."""
+        while len(self._steps) >= BEHIND:
+            self._taken.clear()
+            await self._taken.wait()
+        self._steps.append(step)
+        self._news.set()
+
     # the connection
 
     async def _run(self, connected: asyncio.Future[None]) -> None:
-        """Until all is said, or there is no hope."""
-        last: list[Exception | None] = [None]
+        """Until all is said, or there is no hope; nobody is left waiting, however it ends."""
         try:
             await self._keep_connected(connected)
-        except (BethinkError, OSError) as error:
+        except asyncio.CancelledError:
+            self._outcome = BethinkError("this Client was closed before its text was complete")
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to those who wait
+            self._outcome = error
             if not connected.done():
                 connected.set_exception(error)
                 return
-            last.insert(0, error)
+        finally:
+            self._ended = True
+            self._news.set()
+            self._room.set()
         self._on_state("ended")
-        for step in last:
-            await self._steps.put(step)
 
     async def _keep_connected(self, connected: asyncio.Future[None]) -> None:
         from_now, wait = time.monotonic(), FIRST_WAIT
@@ -163,6 +196,8 @@ class Client:
                 raise trouble
             if self.ready is not before:
                 self._on_state("lost")
+                if isinstance(trouble, Refusal) and trouble.code == "idle":
+                    await self._more.wait()  # no reason to come back before there is something to say
                 from_now, wait = time.monotonic(), FIRST_WAIT
             if time.monotonic() - from_now > self._patience:
                 raise ConnectionLost(f"{self._url} was out of reach for {self._patience:g} seconds: {trouble}")
@@ -179,8 +214,6 @@ class Client:
             code = closed.rcvd.code if closed.rcvd else 1006
             if code in HOPELESS:
                 raise Refusal("closed", f"the server closed the connection with code {code}") from None
-            if code == IDLE and not self._memory.unsent:
-                await self._more.wait()
             return ConnectionLost(f"the connection broke with code {code}")
         except Refusal as refusal:
             if refusal.close in HOPELESS:
@@ -188,6 +221,10 @@ class Client:
             return refusal
         except (OSError, TimeoutError, sockets.exceptions.WebSocketException) as error:
             return ConnectionLost(f"cannot reach {self._url}: {error or 'no answer in time'}")
+        except (KeyError, TypeError, ValueError) as error:
+            raise Refusal(
+                "invalid", f"{self._url} does not speak the live protocol, by its answer: {error!r}"
+            ) from error
         return ConnectionLost("the server ended the stream early")
 
     async def _converse(self, socket: ClientConnection, connected: asyncio.Future[None]) -> None:
@@ -199,18 +236,19 @@ class Client:
         self.ready = message
         self.socket = socket
         self._memory.settle(Mark.of(message["resume"]))
+        largest = max(1, int(message["limits"]["message"]) // 16)
         self._on_state("connected")
         if not connected.done():
             connected.set_result(None)
-        speaking = asyncio.create_task(self._speak(socket))
+        speaking = asyncio.create_task(self._speak(socket, largest))
         try:
             await self._listen(socket)
         finally:
             speaking.cancel()
             await asyncio.gather(speaking, return_exceptions=True)
 
-    async def _speak(self, socket: ClientConnection) -> None:
-        memory, largest = self._memory, max(1, int(self.ready["limits"]["message"]) // 16)
+    async def _speak(self, socket: ClientConnection, largest: int) -> None:
+        memory = self._memory
         while True:
             while memory.sent < len(memory.items):
                 item = memory.items[memory.sent]
@@ -232,7 +270,7 @@ class Client:
             if kind == "step":
                 step = LiveStep.of(message)
                 self._memory.see(step)
-                await self._steps.put(step)
+                await self._give(step)
             elif kind == "sentence":
                 self._memory.settle(Mark.of(message["resume"]))
             elif kind == "final":
@@ -241,7 +279,7 @@ class Client:
                 refusal = Refusal(message["code"], message["message"], fatal=message["fatal"])
                 if refusal.fatal:
                     raise refusal
-                await self._steps.put(refusal)
+                await self._give(refusal)
 
 
 class SyncClient:

@@ -144,7 +144,7 @@ class AsyncSession:
             await self._put(None)
 
     async def say(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
-        """Feed all chunks and finish; if they end with an error, the reader sees it."""
+        """Feed all chunks and finish; if they end with an error or are cancelled, the reader sees it."""
         try:
             if isinstance(chunks, AsyncIterable):
                 async for chunk in chunks:
@@ -153,9 +153,11 @@ class AsyncSession:
                 for chunk in chunks:
                     await self.feed(chunk)
             await self.finish()
+        except asyncio.CancelledError:
+            self._fail(UsageError("the chunks were cancelled before the text was complete; open another session"))
+            raise
         except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything
-            self._line.error = self._line.error or error
-            self.close()
+            self._fail(error)
 
     def close(self) -> None:
         """Drop everything in flight; whoever reads comes to the end, whoever feeds gets an error."""
@@ -198,6 +200,10 @@ class AsyncSession:
             self._check_open()
         line.inbox.append((time.monotonic(), piece))
         self._hub.note(line)
+
+    def _fail(self, error: Exception) -> None:
+        self._line.error = self._line.error or error
+        self.close()
 
     def _check_open(self) -> None:
         if self._line.error is not None:

@@ -246,20 +246,26 @@ def test_a_stream_is_closed_without_a_trace(tmp_path: Path) -> None:
     assert translate(backend, "wait-k:2", sentence(1)) == first
 
 
-def test_nothing_is_held_for_streams_that_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_little_is_held_for_streams_that_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(window, "SPARE", 0)
+    backend = load(random_model(BUILDS["pre"], seed=1), tmp_path)
+    translate(backend, "wait-k:2", sentence(1, length=8))
+    usual = backend.held
+    together(backend, [("wait-k:2", sentence(n, length=2 + 4 * n)) for n in range(12)], batch=12)
+    assert backend.held > 10 * usual
+    for n in range(120):
+        translate(backend, "wait-k:2", sentence(n, length=8))
+    assert backend.held < 2 * usual
+
+
+def test_the_encoder_forgets_a_sentence_that_is_complete(tmp_path: Path) -> None:
     backend = load(random_model(BUILDS["pre"], seed=1), tmp_path)
     slots = [backend.open(), backend.open()]
     backend.read([(slot, [5] * 40) for slot in slots])
-    open_ended = backend.held
-    backend.read([(slot, [6, EOS]) for slot in slots])
-    assert 0 < backend.held < open_ended  # the encoder needs what it knows of a sentence only while it goes on
-    backend.step([Rows(slot, 0, (EOS,), (42,)) for slot in slots])
-    for slot in slots:
-        backend.close(slot)
-    assert backend.held == 0
-    together(backend, [("wait-k:2", sentence(n, length=2 + n)) for n in range(12)], batch=5)
-    assert backend.held == 0
+    kept = [backend._slots[slot].heard for slot in slots]
+    assert {caches.row for caches in kept} == {0, 1}
+    backend.read([(slots[0], [6, EOS]), (slots[1], [7])])
+    assert [caches.row >= 0 for caches in kept] == [False, True]
 
 
 def test_sentences_beyond_the_last_known_position(tmp_path: Path) -> None:

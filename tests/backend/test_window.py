@@ -154,28 +154,42 @@ def test_memory_follows_what_is_in_use(seed: int) -> None:
         for caches in [caches for caches in running if running[caches] >= wanted[caches]]:
             one.close(caches)
             del running[caches]
-    assert max(factors) < 8
-    assert sum(factors) / len(factors) < 4
+    assert max(factors) < 12
+    assert sum(factors) / len(factors) < 5
 
 
 @pytest.mark.usefixtures("no_spare")
-def test_memory_comes_back_after_a_crowd_and_after_a_long_sentence() -> None:
+def test_memory_comes_back_after_a_crowd_and_a_long_sentence() -> None:
+    """Not at once, but while a few go on with short sentences."""
     one = Window(SIZES)
     crowd = {one.open(): 10 for _ in range(100)} | {one.open(): 400}
     grow(one, list(crowd), crowd)
-    *gone, short, long = crowd
+    assert one.held >= 101 * 400 * PER_POSITION
+    for caches in crowd:
+        one.close(caches)
+    for _ in range(250):
+        few = {one.open(): 4 for _ in range(3)}
+        for length in (4, 12, 20):
+            grow(one, list(few), dict.fromkeys(few, length))
+        for caches in few:
+            one.close(caches)
+    assert one.held <= 3 * 3 * 24 * PER_POSITION
+
+
+@pytest.mark.usefixtures("no_spare")
+def test_rows_are_given_up_when_most_are_vacant() -> None:
+    one = Window(SIZES)
+    crowd = {one.open(): 10 for _ in range(100)}
+    grow(one, list(crowd), crowd)
+    *gone, last = sorted(crowd, key=lambda caches: caches.row)
     for caches in gone:
         one.close(caches)
-    few = {one.open(): 10, short: 10}
-    grow(one, list(few), few)
-    assert one.held <= 2 * 4 * 500 * PER_POSITION  # of more than a hundred rows, a few; of their length, still all
-    one.close(long)
-    few = dict.fromkeys(few, 12)
-    grow(one, list(few), few)
-    assert one.held <= 2 * 4 * 24 * PER_POSITION
-    for caches in few:
-        one.close(caches)
-    assert one.held == 0
+    for _ in range(100):
+        fresh = one.open()
+        grow(one, [fresh, last], {fresh: 10, last: 10})
+        one.close(fresh)
+    assert last.row < 2
+    assert one.held <= 4 * 4 * 20 * PER_POSITION
 
 
 def test_rows_that_were_left_are_taken_first() -> None:

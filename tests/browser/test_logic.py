@@ -203,7 +203,7 @@ def test_memory_is_bounded_however_long_the_talk(run: Any) -> None:
         ("adaptive", "{}", "The model was sure enough of it for the lag it had."),
         ("weigh:k=2,r=4,rate=1.2,rho=0.9", "{doubt: 0.91}", "The model was sure of it at once."),
         ("weigh", "{doubt: 0.91, deferred: 1}", "It had waited, and what it heard meanwhile made it sure."),
-        ("weigh", "{doubt: 0.31, deferred: 3}", "The model was sure enough of it for how long it had waited."),
+        ("weigh", "{doubt: 0.31, deferred: 3}", "The model was sure enough of it for how far ahead the speaker was."),
         ("weigh", "{doubt: 0.29}", "The model was not sure of it, but the speaker was getting too far ahead."),
         ("offline", "{ended: true}", "The sentence was over: there was nothing left to wait for."),
     ],

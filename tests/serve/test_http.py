@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import json
 import socket
 import threading
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bethink import Translator, toy
+from bethink import Action, Step, Translator, toy
 from bethink.serve.app import create_app
 from bethink.serve.doors import Doors
+from bethink.serve.http import _whole
 from bethink.serve.models import Model
+from bethink.serve.protocol import LiveStep, Message
 from bethink.serve.service import Service
 from tests.serve.servers import Running, play, running
 from tests.serve.talk import core, shown, steps, whole
@@ -132,6 +136,40 @@ def test_events_that_nobody_takes_are_stopped(model: Model) -> None:
             time.sleep(0.05)
         assert not made.service.speakers
         assert made.metric("bethink_streams_closed_total", reason="gone") == 1
+
+
+def test_a_model_that_fails_ends_the_events_with_an_error(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise MemoryError("no room")
+
+    with running(model) as made:
+        monkeypatch.setattr(model.translator.backend, "step", broken)
+        answer = ask(made, "POST", "/v1/translate", {"text": SPEECH}, Accept="text/event-stream")
+        last = answer.body.decode().strip().split("\n\n")[-1].split("\n")
+        assert last[0] == "event: error"
+        assert json.loads(last[1].removeprefix("data: "))["code"] == "internal"
+        whole_text = ask(made, "POST", "/v1/translate", {"text": SPEECH})
+        assert (whole_text.status, whole_text.json["error"]["code"]) == (500, "internal")
+        assert made.metric("bethink_streams_closed_total", reason="internal") == 2
+
+
+def test_steps_of_sentences_that_are_done_are_not_kept() -> None:
+    def alive() -> int:
+        gc.collect()
+        return sum(isinstance(thing, Step | LiveStep) for thing in gc.get_objects())
+
+    async def messages() -> AsyncGenerator[LiveStep | Message]:
+        yield {"type": "ready", "model": "toy", "policy": "offline"}
+        for sentence in range(20):
+            for read in range(1, 51):
+                yield LiveStep(50 * sentence + read, sentence, Action.READ, "te", 7, read, read, 0)
+            yield {"type": "sentence"}
+        assert alive() - before <= 100
+        yield {"type": "final", "latency": {}}
+
+    before = alive()
+    answer = play(lambda: _whole(messages()))
+    assert [len(sentence["source"].split()) for sentence in answer["sentences"]] == [50] * 20
 
 
 def test_models(server: Running) -> None:

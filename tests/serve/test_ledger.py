@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bethink.policy import Policy, WaitK, parse
-from bethink.serve.ledger import Ledger, Portion
+from bethink.serve.ledger import ENOUGH, Ledger, Portion
 from bethink.serve.protocol import cut, units
 from bethink.text import Boundary, Segmenter, SentencePieces, Word
 
@@ -25,8 +26,10 @@ WORDS = [
     "a&nbsp;b",
     "&amp;lt;",
     "z.B.",
+    "\u200b",
 ]
-parts = st.sampled_from([*WORDS, "x" * 300, "ab" * 700, " ", " ", " ", " ", "\n", "  "])
+LONG = ["x" * 300, "ab" * 700, "\u200b" * 1500, " " * 1500, "\u200b " * 800]
+parts = st.sampled_from([*WORDS, *LONG, " ", " ", " ", " ", "\n", "  "])
 texts = st.lists(parts, max_size=60).map("".join)
 
 
@@ -133,3 +136,33 @@ def test_little_is_kept(pieces: SentencePieces) -> None:
         entry = ledger.settle(n)
         assert entry.restart == units("te riki nakoru . ") * (n + 1)
     assert not ledger.entries
+
+
+@pytest.mark.parametrize("open_sentence", ["", "te riki "])
+@pytest.mark.parametrize("nothing", [" ", "\u200b ", "\u200b", "<b> ", " \u200b"])
+def test_text_that_completes_nothing_is_handed_over_too(
+    pieces: SentencePieces, open_sentence: str, nothing: str
+) -> None:
+    ledger, heard, taken = Ledger(pieces, WaitK()), 0, 0
+    ledger.hear(open_sentence, 0.0)
+    drain(ledger)
+    for n in range(10):
+        heard += len(nothing * ENOUGH)
+        ledger.hear(nothing * ENOUGH, float(n))
+        lengths = [len(portion.text) for portion in drain(ledger)]
+        assert max(lengths) <= 2 * ENOUGH
+        taken += sum(lengths)
+        assert heard - taken < ENOUGH
+    ledger.hear("nakoru . ", 20.0)
+    assert drain(ledger)[-1].text.endswith("nakoru . ")
+    assert ledger.begun == 1
+
+
+def test_of_many_changes_at_one_place_the_last_is_kept(pieces: SentencePieces) -> None:
+    ledger = Ledger(pieces, parse("wait-k:1"))
+    for k in range(1, 1000):
+        ledger.change(parse(f"wait-k:{k}"))
+    assert len(ledger._waiting) == 1
+    ledger.hear("te ", 0.0)
+    (portion,) = drain(ledger)
+    assert portion.policy == parse("wait-k:999")

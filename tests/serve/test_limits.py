@@ -164,6 +164,23 @@ def test_connections_that_say_nothing_are_closed(model: Model) -> None:
         assert play(lambda: scene(made), 10) == b""
 
 
+def test_connections_that_say_nothing_more_are_closed(model: Model) -> None:
+    """Every request has its time, not only the first one on a connection."""
+    request = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+    async def scene(made: Running) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", made.port)
+        writer.write(request)
+        await reader.readuntil(b'"streams":0}')
+        writer.write(request[:20])  # and no more
+        rest = await reader.read()
+        writer.close()
+        return rest
+
+    with running(model, start=0.5) as made:
+        assert play(lambda: scene(made), 10) == b""
+
+
 def test_coming_too_often(model: Model) -> None:
     with running(model, rate=0.001, burst=3) as made:
         for _ in range(3):

@@ -1,7 +1,8 @@
 """Where the caches of many streams stand side by side, as a graph wants them, and stay from one call to the next.
 
 What is held follows what is in use: as many rows as there are streams, as long as the longest of them, and some to spare, so that
-little has to be moved. Shapes: K arrays of a cache, B rows of a window, H heads, L positions, E head width, R tokens.
+little has to be moved. Memory that is not needed any more is given back after some sentences, not at once: fresh memory is slow.
+Shapes: K arrays of a cache, B rows of a window, H heads, L positions, E head width, R tokens.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy.typing as npt
 STEP = 4  # lengths are multiples of it: products sum positions in fours, so the same position is always summed the same way
 ROWS = 128  # of a window, at most, unless a single call has more
 SPARE_ROWS = 8  # vacant ones that are not worth the moving
-SPARE = 4 * 2**20  # numbers that are kept for each kind of cache even when nobody needs them: fresh memory is slow
+SPARE = 2**20  # numbers of each kind of cache that are not worth giving back
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Whole: TypeAlias = npt.NDArray[np.int64]
@@ -38,6 +39,7 @@ class Window:
 
     def __init__(self, kinds: Mapping[str, Sizes]) -> None:
         self._memory = {kind: np.zeros(0, np.float32) for kind in kinds}
+        self._demand = dict.fromkeys(kinds, 0)  # numbers needed, lately at the most
         self._arrays = {kind: np.zeros((k, 0, heads, 0, size), np.float32) for kind, (k, heads, size) in kinds.items()}
         self._shown: dict[str, tuple[tuple[int, int], dict[str, Floats]]] = {}  # last, and for which rows
         self._tenants: list[Caches | None] = []
@@ -63,6 +65,7 @@ class Window:
         if len(rows) == len(group) == max(rows) - min(rows) + 1:
             return min(rows)
         self._close_ranks(len(group))
+        self._give_back()
         first = self._place(group)
         last = first + len(group)
         self._add_rows(last)
@@ -150,6 +153,16 @@ class Window:
         if len(self._tenants) > 2 * max(len(staying), count) + SPARE_ROWS:
             self._arrange(staying, len(staying))
 
+    def _give_back(self) -> None:
+        """Each time that streams come or go, demand that is past counts a little less."""
+        for kind, array in self._arrays.items():
+            self._demand[kind] = max(array.size, self._demand[kind] * 31 // 32)
+            if self._memory[kind].size > 2 * self._demand[kind] + SPARE:
+                self._lay_out(kind, len(self._tenants), array.shape[3], self._in_place())
+
+    def _in_place(self) -> Moves:
+        return [(caches.row, caches.row) for caches in self._tenants if caches]
+
     def _add_rows(self, count: int) -> None:
         have = len(self._tenants)
         if count > have:
@@ -178,7 +191,7 @@ class Window:
             wanted = _whole_steps(longest + max(STEP, longest // 8))  # what grows will grow again
         elif wanted <= have < _too_long(longest):
             return
-        self._lay_out(kind, len(self._tenants), wanted, [(c.row, c.row) for c in self._tenants if c])
+        self._lay_out(kind, len(self._tenants), wanted, self._in_place())
 
     def _lay_out(self, kind: str, rows: int, length: int, moves: Moves) -> None:
         """Make the arrays of a kind so long, with so many rows, and take over the rows that stay.
@@ -189,8 +202,9 @@ class Window:
         old, memory = self._arrays[kind], self._memory[kind]
         shape = (old.shape[0], rows, old.shape[2], length, old.shape[4])
         needed, kept = math.prod(shape), min(length, old.shape[3])
-        if not needed <= memory.size <= 2 * needed + SPARE:
-            memory = np.zeros(needed + needed // 4, np.float32)
+        demand = self._demand[kind] = max(needed, self._demand[kind])
+        if not needed <= memory.size <= 2 * demand + SPARE:
+            memory = np.zeros(demand + demand // 4, np.float32)
         new = memory[:needed].reshape(shape)
         blocks = [(k, *move) for k in range(shape[0]) for move in moves]
         for k, source, target in reversed(blocks) if needed > old.size else blocks:

@@ -40,7 +40,7 @@ class Options(BaseModel):
     replicas: PositiveInt = 1  # at least
     most: PositiveInt = 8  # at most
     streams: PositiveInt = 100  # that one replica carries
-    cores: PositiveFloat = 2.0  # that Ray sets aside for one replica
+    cores: PositiveFloat = 1.0  # that Ray sets aside for one replica
     threads: PositiveInt = 1  # of the model's own arithmetic
     batch: PositiveInt = 64  # streams in one call of the model
 

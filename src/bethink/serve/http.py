@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import html
 import json
+import logging
 from collections.abc import AsyncGenerator
 from typing import Annotated, Any, TypeAlias
 
@@ -14,13 +15,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from bethink.errors import BethinkError
 from bethink.serve.protocol import VERSION, LiveStep, Message, Refusal, Start, dumps
 from bethink.serve.service import Service
 from bethink.serve.speaker import Speaker
-from bethink.trace import Translation
+from bethink.trace import Step, Translation
 
 Messages: TypeAlias = AsyncGenerator[LiveStep | Message]
 
+LOG = logging.getLogger("bethink.serve")
 EVENTS = "text/event-stream"
 LOOK = 0.25  # seconds between looks whether a client is still there
 
@@ -134,10 +137,13 @@ async def _messages(service: Service, start: Start, text: str) -> Messages:
             async for message in speaker.messages():
                 yield message
             ended = "done"
+        except BethinkError as error:
+            ended = error.code if isinstance(error, Refusal) else "internal"
+            raise
         finally:
             service.metrics.closed.labels(reason=ended).inc()
             speaking.cancel()
-            await asyncio.wait([speaking])
+            await asyncio.gather(speaking, return_exceptions=True)
 
 
 async def _say(speaker: Speaker, text: str) -> None:
@@ -149,27 +155,29 @@ async def _whole(messages: Messages) -> Message:
     """All messages as one answer."""
     ready = await anext(messages)
     assert not isinstance(ready, LiveStep), "'ready' comes first"
-    sentences: list[Translation] = []
-    steps: list[LiveStep] = []
+    sentences: list[Message] = []
+    steps: list[Step] = []
     latency: dict[str, float] = {}
     async for message in messages:
         if isinstance(message, LiveStep):
-            steps.append(message)
+            steps.append(message.to_step())
         elif message["type"] == "sentence":
-            sentences.append(Translation.of([step.to_step() for step in steps]))
+            sentences.append(_sentence(Translation.of(steps)))
             steps.clear()
         else:
             latency = message["latency"]
     return {
         "model": ready["model"],
         "policy": ready["policy"],
-        "text": " ".join(sentence.text for sentence in sentences if sentence.text),
-        "sentences": [
-            {"source": " ".join(sentence.source), "text": sentence.text, "delays": sentence.delays}
-            for sentence in sentences
-        ],
+        "text": " ".join(sentence["text"] for sentence in sentences if sentence["text"]),
+        "sentences": sentences,
         "latency": latency,
     }
+
+
+def _sentence(told: Translation) -> Message:
+    """Without its steps, of which a long text has more than should be kept."""
+    return {"source": " ".join(told.source), "text": told.text, "delays": told.delays}
 
 
 async def _unless_gone(request: Request, work: asyncio.Task[Message]) -> Message:
@@ -216,6 +224,9 @@ async def _next(messages: Messages) -> LiveStep | Message | None:
         return await anext(messages, None)
     except Refusal as refusal:
         return refusal.to_message()
+    except BethinkError:
+        LOG.exception("the engine failed")
+        return Refusal("internal", "the server failed; try again").to_message()
 
 
 def _event(message: LiveStep | Message) -> str:

@@ -18,6 +18,7 @@ from bethink.text import Boundary, Segmenter, Vocabulary, Word
 from bethink.text.clean import LONGEST_WORD
 
 PIECES = re.compile(rf"\S{{1,{LONGEST_WORD}}}|\s+")
+ENOUGH = 1024  # units of text after which no more is gathered, whether they complete something or not
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,7 @@ class Ledger:
         self._waiting: deque[_Heard | _Changed | _Ended] = deque()
         self._open = False  # whether a sentence has begun and not ended
         self._held: list[str] = []  # text that has completed nothing yet
+        self._taken = offset  # the place where it begins
         self._next: Portion | None = None
 
     def hear(self, text: str, at: float) -> None:
@@ -87,6 +89,8 @@ class Ledger:
 
     def change(self, policy: Policy) -> None:
         """For the sentences whose first word is completed after this place."""
+        if self._waiting and isinstance(self._waiting[-1], _Changed):  # no word was completed under that one
+            self._waiting.pop()
         self._waiting.append(_Changed(policy))
 
     def finish(self, at: float) -> None:
@@ -97,9 +101,9 @@ class Ledger:
         return self.entries.pop(sentence)
 
     def take(self) -> Portion | None:
-        """The next text to hand over, as much of one sentence as is here; None if it completes nothing."""
+        """The next text to hand over, as much of one sentence as is here, up to a length; None if it completes nothing yet."""
         portion, self._next = self._next, None
-        while portion is None or (self._open and not portion.begun and not portion.final):
+        while portion is None or (self._open and not (portion.begun or portion.final or len(portion.text) >= ENOUGH)):
             if (unit := self._unit()) is None:
                 break
             if portion is None:
@@ -112,7 +116,7 @@ class Ledger:
         return portion
 
     def _unit(self) -> Portion | None:
-        """The least text that completes something."""
+        """The least text that completes something, or is long enough."""
         while self._waiting:
             item = self._waiting[0]
             if isinstance(item, _Changed):
@@ -123,7 +127,8 @@ class Ledger:
             elif (match := next(item.pieces, None)) is not None:
                 self._held.append(match[0])
                 self._offset += units(match[0])
-                if events := self._segmenter.feed(match[0]):
+                events = self._segmenter.feed(match[0])
+                if events or self._offset - self._taken >= ENOUGH:
                     return self._portion(events, item.at)
                 self._mark_settled()
                 continue
@@ -134,10 +139,11 @@ class Ledger:
         was_open, before = self._open, self.begun
         for number, event in enumerate(events):
             self._record(event, at, first=number == 0, last=number == len(events) - 1)
-        self._silent = False
+        self._silent = self._silent and not events
         self._mark_settled()
         text = "".join(self._held)
         self._held.clear()
+        self._taken = self._offset
         if self.begun == before:
             return Portion(text, False, self._policy, final=final)
         finished, begun = (0, before) if was_open else (before, 0)

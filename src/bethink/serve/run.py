@@ -26,13 +26,16 @@ PING = 20.0  # seconds between pings, so that proxies see life
 
 
 class Impatient(H11Protocol):
-    """HTTP, but whoever connects must say something whole in time; a socket that is upgraded has its own rules."""
+    """HTTP, but every request must be whole in time, from the connection or the answer before it on.
+
+    A socket that is upgraded has its own rules.
+    """
 
     patience = 10.0  # seconds
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._deadline = self.loop.call_later(self.patience, self._give_up)
+        self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
@@ -42,9 +45,18 @@ class Impatient(H11Protocol):
         self._deadline.cancel()
         super().handle_websocket_upgrade(event)
 
+    def on_response_complete(self) -> None:
+        self._deadline.cancel()
+        self._wait()
+        super().on_response_complete()
+
+    def _wait(self) -> None:
+        self._deadline = self.loop.call_later(self.patience, self._give_up)
+
     def _give_up(self) -> None:
-        if self.scope is None:
-            self.transport.close()  # type: ignore[unreachable]
+        """Unless a request is being answered."""
+        if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
+            self.transport.close()
 
 
 class Server(uvicorn.Server):

@@ -136,10 +136,10 @@ class Service:
 
     async def _sample(self) -> None:
         """Batches come by the hundred per second; a look now and then is enough for their distribution."""
-        rounds = 0
+        rounds = dict.fromkeys((model.name for model in self.models), 0)
         while True:
             await asyncio.sleep(SAMPLE_EVERY)
-            for counters in self.counters().values():
-                if counters.rounds != rounds:
-                    rounds = counters.rounds
+            for name, counters in self.counters().items():
+                if counters.rounds != rounds[name]:
+                    rounds[name] = counters.rounds
                     self.metrics.batch.observe(counters.batch)

@@ -77,6 +77,7 @@ class Speaker:
                 await self._session.feed(portion.text)
             if portion.final:
                 await self._session.finish()
+            await asyncio.sleep(0)  # a long message must not keep the others waiting
 
     async def _ready_for(self, portion: Portion) -> None:
         """A sentence begins when the one before it is finished; when draining, no more."""

@@ -43,11 +43,11 @@ function reason(sentence, word, name, values) {
   return [{ text: `The policy ${name} decided so.` }];
 }
 
-/** The bar falls from ρ to a third of it while a word waits; below that only the pace can have made it speak.
+/** The bar falls from ρ to a third of it as the speaker gets ahead; below that only the pace can have made it speak.
  * @param {TargetWord} word @param {number} rho @returns {string} */
 function weighing({ doubt, deferred }, rho) {
   if (doubt === null || doubt < rho / 3) return "The model was not sure of it, but the speaker was getting too far ahead.";
-  if (doubt < rho) return "The model was sure enough of it for how long it had waited.";
+  if (doubt < rho) return "The model was sure enough of it for how far ahead the speaker was.";
   return deferred ? "It had waited, and what it heard meanwhile made it sure." : "The model was sure of it at once.";
 }
 

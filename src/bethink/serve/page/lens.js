@@ -8,7 +8,7 @@ import { element } from "./rows.js";
 
 const HISTORY = 90; // steps in the lag's curve
 const RECENT = 8; // words over which the seconds are averaged
-const FULL = 0.8; // the rise that fills a bar; a degree lies between 0 and 1, and seldom rises by more in one go
+const FULL = 1; // the rise that fills a bar: a degree lies between 0 and 1
 
 export class Lens {
   /** @param {HTMLElement} why @param {HTMLElement} course @param {HTMLElement} lag */
