@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import statistics
 import tempfile
@@ -257,7 +258,12 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 
 def save(path: Path, facts: Mapping[str, Any]) -> None:
-    about = {"machine": platform.machine(), "python": platform.python_version(), "system": platform.system()}
+    about: dict[str, Any] = {
+        "machine": platform.machine(),
+        "python": platform.python_version(),
+        "system": platform.system(),
+    }
+    about |= {"cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}  # what else was going on
     text = json.dumps({**about, **facts}, indent=2, ensure_ascii=False)
     write_atomically(path, f"{text}\n".encode())
 

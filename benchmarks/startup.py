@@ -49,7 +49,9 @@ def main() -> None:
     options = arguments()
     with shared.progress() as tell, shared.workshop() as folder:
         facts: dict[str, Any] = {"python_alone": median(bare, options.turns, tell, "starting Python")}
+        begun = os.times()
         facts["help"] = median(ask_for_help, options.turns, tell, "asking for help")
+        facts["help_computing"] = round((computing(os.times()) - computing(begun)) / options.turns, 4)
         runs = [first_word(options, tell) for _ in range(options.turns)]
         facts |= {name: round(statistics.median(run[name] for run in runs), 4) for name in runs[0]}
         if not options.skip_install:
@@ -80,6 +82,11 @@ def median(act: Any, turns: int, tell: Any, what: str) -> float:
         act()
         times.append(time.perf_counter() - begun)
     return round(statistics.median(times), 4)
+
+
+def computing(times: os.times_result) -> float:
+    """Processor time of the processes started so far: what it would take on a machine with nothing else to do."""
+    return times.children_user + times.children_system
 
 
 def run(*argv: str) -> str:
@@ -128,6 +135,7 @@ def report(facts: dict[str, Any]) -> None:
     rows = [
         ["Python alone", f"{facts['python_alone']:.3f} s", ""],
         ["bethink --help", f"{facts['help']:.3f} s", f"{BUDGETS['help']} s"],
+        ["  of it processor time", f"{facts['help_computing']:.3f} s", ""],
         ["first word, from a cold start", f"{facts['first_word']:.3f} s", ""],
         ["first word, model loaded", f"{facts['loaded_to_first']:.3f} s", ""],
         ["peak memory while translating", f"{facts['memory']:.0f} MB", f"{BUDGETS['memory']:.0f} MB"],

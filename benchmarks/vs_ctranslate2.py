@@ -256,7 +256,7 @@ def draw(costs: list[Cost], out: Path) -> None:
             axes.set_xlabel("sentences at a time")
             axes.set_title(f"{precision}, {threads} thread{'s' * (threads > 1)}", fontsize=10)
             axes.set_ylim(0, 1.35 * max(cost.ratio for cost in costs))  # room for the legend
-            tidy_axes(axes, legend="upper right" if axes is panels[-1] else None)
+            tidy_axes(axes, legend="upper left" if axes is panels[0] else None)
             axes.grid(visible=False, axis="x")
         panels[0].set_ylabel("time per token ÷ CTranslate2")
 

@@ -411,3 +411,12 @@ def test_clean_text_takes_no_other_way(text: str) -> None:
     cleaner = Cleaner()
     words = [word for word in [*cleaner.feed(text), *cleaner.finish()] if word != LINE_END]
     assert normalise(text) == " ".join(words)
+
+
+def test_signs_that_a_vocabulary_lacks_are_read_as_their_plain_relatives(tmp_path: Path) -> None:
+    lines = ["he said \"yes\" - and 'no' ... 1/2 EUR"] * 50
+    pieces = SentencePieces.train(lines, tmp_path / "spm", 40, coverage=1.0)
+    assert UNK not in pieces.encode("„yes“")
+    assert pieces.encode("„yes“") == pieces.encode('"yes"')
+    assert [pieces.encode(sign) for sign in "–…½€"] == [pieces.encode(plain) for plain in ("-", "...", "1/2", "EUR")]
+    assert UNK in pieces.encode("漢")

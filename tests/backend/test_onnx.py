@@ -23,7 +23,7 @@ from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
 from bethink.model.transformer import Transformer
 from bethink.policy import parse
 from bethink.stream import Stream
-from bethink.text import EOS, PAD
+from bethink.text import EOS, PAD, UNK
 from bethink.trace import Step
 from tests.models import BUILDS, CAPSULES, SMALL, random_model
 
@@ -301,14 +301,14 @@ def test_a_bidirectional_encoder_sees_the_whole_sentence(tmp_path: Path) -> None
         assert_same(steps, other)
 
 
-def test_padding_never_and_no_end_at_the_beginning(tmp_path: Path) -> None:
-    """A model that wants to write PAD most and EOS next gets EOS, except as its first token."""
+def test_nothing_without_a_text_and_no_end_at_the_beginning(tmp_path: Path) -> None:
+    """A model that wants to write PAD most, then UNK, then EOS gets EOS, except as its first token."""
     model = random_model(BUILDS["separate"], seed=0)
     table = model.output_embedding.weight.data
     table.zero_()
     model.output_norm.weight.data.zero_()
     model.output_norm.bias.data.fill_(1.0)
-    table[PAD], table[EOS], table[7] = 3.0, 2.0, 1.0
+    table[PAD], table[UNK], table[EOS], table[7] = 3.0, 2.5, 2.0, 1.0
     backend = load(model, tmp_path)
     slot = backend.open()
     backend.read([(slot, [4])])

@@ -176,6 +176,14 @@ def test_memory_comes_back_after_a_crowd_and_a_long_sentence() -> None:
     assert one.held <= 3 * 3 * 24 * PER_POSITION
 
 
+def test_a_long_sentence_takes_its_length_with_it() -> None:
+    one, (long, short) = seated(2, 4)
+    one.show("one", [long, short], one.seat([long, short]), [400, 4])
+    one.close(long)
+    shown = one.show("one", [short], one.seat([short]), [8])["one.0"]
+    assert shown.shape[3] < 8 + 3 * window.STEP
+
+
 @pytest.mark.usefixtures("no_spare")
 def test_rows_are_given_up_when_most_are_vacant() -> None:
     one = Window(SIZES)

@@ -32,15 +32,15 @@ from bethink.export.graph import Array, Graph, Value
 from bethink.export.precision import PRECISIONS
 from bethink.model.capsules import TINY
 from bethink.model.config import CapsuleConfig, ModelConfig
-from bethink.text import EOS, PAD
+from bethink.text import EOS, PAD, UNK
 
 Weights = Mapping[str, Array]  # by the names of the model's state, and the table of `positions`
 
 EPSILON = 1e-5  # of layer normalisation
 NEVER = np.array(-np.inf, dtype=np.float32)
 ZERO, ONE = np.array(0), np.array(1)
-ENDS = np.array([PAD, EOS])
-BARRED = np.array([-np.inf, 0], dtype=np.float32)
+SPECIAL = np.array([PAD, EOS, UNK])
+BARRED = np.array([-np.inf, 0, -np.inf], dtype=np.float32)
 BLOCK = 256  # tokens compared at once, at most
 
 
@@ -263,15 +263,15 @@ class _Network:
             self.graph.output("capsules", both, np.float32, "R", 2 * math.prod(sizes))
 
     def choose(self, output: Value) -> None:
-        """The likeliest token and its probability: never PAD, and not EOS as the very first token."""
+        """The likeliest token and its probability: never PAD or UNK, and not EOS as the very first token."""
         name = "output_embedding" if self._config.share == "none" else "target_embedding"
         table = self._weights[f"{name}.weight"]
         logits = self._precision.linear(output, table, None)  # R V
-        barred = self._places.op("Equal", ZERO).expand(1).where(np.array([NEVER, NEVER]), BARRED)
-        ends = self._precision.linear(output, table[ENDS], None) + barred  # R 2; apart, so that nothing else needs
+        barred = self._places.op("Equal", ZERO).expand(1).where(np.array([NEVER, NEVER, NEVER]), BARRED)
+        ends = self._precision.linear(output, table[SPECIAL], None) + barred  # R 3; apart, so that nothing else needs
         columns = (self._places * ZERO).expand(
             1
-        ) + ENDS  # the logits before they are changed, and they can be, in place
+        ) + SPECIAL  # the logits before they are changed, and they can be, in place
         chances = logits.op("ScatterElements", columns, ends, axis=1).softmax(1)
         candidate, confidence = self._likeliest(chances, len(table))
         self.graph.output("candidate", candidate, np.int64, "R")

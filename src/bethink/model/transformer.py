@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from bethink.model.capsules import Capsules, Routing, Votes
 from bethink.model.config import LONGEST, ModelConfig
 from bethink.model.layers import DecoderLayer, EncoderLayer, Memory, Remember, readable_mask, sinusoids
-from bethink.text import EOS, PAD
+from bethink.text import EOS, PAD, UNK
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ class Transformer(nn.Module):
         return F.linear(output, self.output_embedding.weight)
 
     def choose(self, output: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The next token at each row and its probability: never PAD, and not EOS as the very first token."""
+        """The next token at each row and its probability: never PAD or UNK, and not EOS as the very first token."""
         logits = self.logits(output).float()
-        logits[..., PAD] = -torch.inf
+        logits[..., [PAD, UNK]] = -torch.inf
         logits[..., EOS] = logits[..., EOS].masked_fill(positions == 0, -torch.inf)
         top, candidate = logits.max(dim=-1)
         return candidate, torch.exp(top - logits.logsumexp(dim=-1))

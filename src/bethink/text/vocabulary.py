@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -105,6 +106,10 @@ class SentencePieces:
         return int(self._processor.get_piece_size())
 
     def encode(self, word: str) -> tuple[int, ...]:
+        ids = self._pieces(word)
+        return ids if UNK not in ids else self._pieces(_plain(word))
+
+    def _pieces(self, word: str) -> tuple[int, ...]:
         return tuple(self._processor.encode(_unmarked(word), out_type=int)) or (UNK,)
 
     def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
@@ -247,6 +252,16 @@ def _is_whole(model: bytes) -> bool:
             shift += 7
         position += 1 + (size | byte << shift)
     return {1, 2, 3} <= fields and position == len(model)
+
+
+_RELATIVES = str.maketrans(
+    dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'") | dict.fromkeys("–—−", "-") | {"⁄": "/", "€": "EUR"}
+)
+
+
+def _plain(word: str) -> str:
+    """A word with signs that the vocabulary may lack in the plain form that it is likely to have."""
+    return unicodedata.normalize("NFKC", word).translate(_RELATIVES)
 
 
 def _unmarked(text: str) -> str:
