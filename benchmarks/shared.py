@@ -87,6 +87,7 @@ def write_graphs(folder: Path, sizes: Sizes, precision: str, *, capsules: bool, 
     import torch
 
     from bethink.export import network
+    from bethink.export.precision import PRECISIONS
     from bethink.model.transformer import Transformer
 
     torch.manual_seed(seed)
@@ -101,7 +102,7 @@ def write_graphs(folder: Path, sizes: Sizes, precision: str, *, capsules: bool, 
     weights["positions"] = model.positions.numpy()
     folder.mkdir(parents=True)
     for file, build in ((ENCODER, network.encoder), (DECODER, network.decoder)):
-        (folder / file).write_bytes(build(model.config, weights, precision).SerializeToString())
+        (folder / file).write_bytes(build(model.config, weights, PRECISIONS[precision]).SerializeToString())
     return folder
 
 

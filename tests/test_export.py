@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from safetensors.torch import save_file
 
@@ -18,7 +20,7 @@ from bethink.export import CARD, PRECISIONS, export
 from bethink.export import precision as precisions
 from bethink.folder import CONFIG, GRAPHS, WEIGHTS, Folder
 from bethink.model.config import ModelConfig
-from bethink.model.weights import unique_tensors
+from bethink.model.weights import load_model, unique_tensors
 from bethink.text import Words
 from bethink.translator import Translator
 from tests.models import BUILDS, SMALL, random_model
@@ -224,3 +226,27 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(MissingExtra, match=r"pip install 'bethink\[train\]'"):
         export(source, tmp_path / "made")
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_weights_can_be_read_back_from_the_graphs(build: str, precision: str, tmp_path: Path) -> None:
+    policy = "pe:k=2" if BUILDS[build].capsules else "wait-k:2"
+    source = trained(tmp_path / "source", BUILDS[build], policy)
+    found = unique_tensors(load_model(Folder.open(export(source, tmp_path / "made", precision=precision))))
+    for name, tensor in unique_tensors(load_model(Folder.open(source))).items():
+        largest = tensor.abs().amax(dim=-1, keepdim=True)
+        allowed = 1e-6 if precision == "float32" or tensor.dim() == 1 else 1.01 / 127
+        assert bool(((found[name] - tensor).abs() <= allowed * largest + 1e-7).all()), name
+
+
+def test_graphs_of_another_make_are_refused(tmp_path: Path) -> None:
+    made = export(trained(tmp_path / "source"), tmp_path / "made")
+    graph = onnx.load(made / DECODER)
+    graph.graph.node.append(onnx.helper.make_node("Identity", ["candidate"], ["again"]))
+    config = json.loads((made / CONFIG).read_text())
+    onnx.save(graph, made / DECODER)
+    config["files"][DECODER] = folders.sha256(made / DECODER)
+    (made / CONFIG).write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="another version"):
+        load_model(Folder.open(made))

@@ -276,12 +276,10 @@ def _load(folder: folders.Folder, backend: str | None, device: str | None, threa
         from bethink.backend.onnx import OnnxBackend
 
         return OnnxBackend.load(folder.path, threads=threads)
-    if backend == "onnx" or not folder.has(folders.WEIGHTS):
-        raise ModelError(
-            f"the model in {folder.path} has no {'ONNX graphs' if backend == 'onnx' else 'weights for torch'}"
-        )
+    if backend == "onnx":
+        raise ModelError(f"the model in {folder.path} has no ONNX graphs")
     try:
         from bethink.backend.torch import TorchBackend
     except ModuleNotFoundError as error:
-        raise MissingExtra("translating with a model that has no ONNX graphs", "train") from error
+        raise MissingExtra("translating with torch", "train") from error
     return TorchBackend.load(folder, device, threads)

@@ -18,6 +18,7 @@ from bethink.engine import Engine
 from bethink.errors import ModelError
 from bethink.export import network
 from bethink.export.graph import Graph
+from bethink.export.precision import PRECISIONS
 from bethink.folder import DECODER, ENCODER
 from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
 from bethink.model.transformer import Transformer
@@ -47,8 +48,8 @@ WIDE = CapsuleConfig(width=8, hidden=24, untranslated=1)
 def load(model: Transformer, path: Path, precision: str = "float32") -> OnnxBackend:
     weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
     weights["positions"] = model.positions.numpy()
-    (path / ENCODER).write_bytes(network.encoder(model.config, weights, precision).SerializeToString())
-    (path / DECODER).write_bytes(network.decoder(model.config, weights, precision).SerializeToString())
+    (path / ENCODER).write_bytes(network.encoder(model.config, weights, PRECISIONS[precision]).SerializeToString())
+    (path / DECODER).write_bytes(network.decoder(model.config, weights, PRECISIONS[precision]).SerializeToString())
     return OnnxBackend.load(path, threads=1)
 
 

@@ -70,6 +70,7 @@ def _open(source: Path) -> Folder:
 def _write_graphs(folder: Folder, path: Path, precision: str) -> None:
     try:
         from bethink.export import network
+        from bethink.export.precision import PRECISIONS as KINDS
         from bethink.model.weights import load_model
     except ModuleNotFoundError as error:
         raise MissingExtra("exporting a model", "train") from error
@@ -78,7 +79,7 @@ def _write_graphs(folder: Folder, path: Path, precision: str) -> None:
         "positions": model.positions.numpy()
     }
     for file, build in ((ENCODER, network.encoder), (DECODER, network.decoder)):
-        graph = build(folder.model, weights, precision)
+        graph = build(folder.model, weights, KINDS[precision])
         write_atomically(path / file, graph.SerializeToString(deterministic=True))
 
 

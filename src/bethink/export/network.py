@@ -29,7 +29,7 @@ import numpy as np
 import onnx
 
 from bethink.export.graph import Array, Graph, Value
-from bethink.export.precision import PRECISIONS
+from bethink.export.precision import Precision
 from bethink.model.capsules import TINY
 from bethink.model.config import CapsuleConfig, ModelConfig
 from bethink.text import EOS, PAD, UNK
@@ -44,7 +44,7 @@ BARRED = np.array([-np.inf, 0, -np.inf], dtype=np.float32)
 BLOCK = 256  # tokens compared at once, at most
 
 
-def encoder(config: ModelConfig, weights: Weights, precision: str = "float32") -> onnx.ModelProto:
+def encoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx.ModelProto:
     """The rows and the cache `encoder` → what is new for the caches `encoder`, `cross` and `capsules`.
 
     A bidirectional encoder is given a sentence once, whole, and has no cache of its own.
@@ -62,7 +62,7 @@ def encoder(config: ModelConfig, weights: Weights, precision: str = "float32") -
     return net.graph.build()
 
 
-def decoder(config: ModelConfig, weights: Weights, precision: str = "float32") -> onnx.ModelProto:
+def decoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx.ModelProto:
     """The rows, their prefixes and the caches → candidate, confidence and degrees of every row, and what is new for `decoder`."""
     net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
@@ -84,12 +84,12 @@ class _Network:
     ids, places: R, the tokens and their positions. grid: B N, which row stands there, or -1. cells: R, where in the grid a row stands.
     """
 
-    def __init__(self, name: str, config: ModelConfig, weights: Weights, precision: str) -> None:
+    def __init__(self, name: str, config: ModelConfig, weights: Weights, precision: Precision) -> None:
         self.graph = Graph(name)
         self._name = name
         self._config = config
         self._weights = weights
-        self._precision = PRECISIONS[precision]
+        self._precision = precision
         self._heads = (config.heads, config.width // config.heads)
         self._ids = self.graph.input("ids", np.int64, "R")
         self._places = self.graph.input("places", np.int64, "R")

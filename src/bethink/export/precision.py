@@ -57,7 +57,7 @@ class Int8:
     """Weights are signed bytes with one scale per output, which for a table of words is one per word."""
 
     def linear(self, x: Value, weight: Array, bias: Array | None) -> Value:
-        whole, scales = quantised(weight)
+        whole, scales = self.stored(weight)
         # of a row of zeros 0, and it makes zeros of whatever its quotients are rounded to
         largest = x.op("Abs").op("ReduceMax", np.array([1]))  # R 1
         rows = (x / largest).op("QuantizeLinear", STEP, MIDDLE)
@@ -67,8 +67,11 @@ class Int8:
         return found if bias is None else found + bias
 
     def take(self, table: Array, ids: Value) -> Value:
-        whole, scales = quantised(table)
+        whole, scales = self.stored(table)
         return ids.graph.constant(whole).take(ids).cast(np.float32) * ids.graph.constant(scales).take(ids).expand(-1)
+
+    def stored(self, weight: Array) -> tuple[Array, Array]:
+        return quantised(weight)
 
 
 def quantised(weight: Array) -> tuple[Array, Array]:

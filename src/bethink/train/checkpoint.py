@@ -16,7 +16,8 @@ from torch import Tensor
 from bethink import folder
 from bethink.errors import TrainingError
 from bethink.files import new_folder, read_json, write_atomically
-from bethink.folder import WEIGHTS
+from bethink.folder import DECODER, WEIGHTS
+from bethink.model.weights import load_model, unique_tensors
 from bethink.text import load_vocabulary
 from bethink.train.data import read_manifest
 from bethink.train.recipe import Recipe
@@ -100,20 +101,28 @@ def origin_of(origin: Path) -> dict[str, str]:
     """What a run remembers of the one it began with: its name and its weights, not where on some machine it lay."""
     place = origin.resolve()
     name = place.parent.name if place.name == MODEL else place.name
-    return {"from": name, "sha256": folder.sha256(_place(origin) / WEIGHTS)}
+    return {"from": name, "sha256": folder.sha256(_file(_place(origin)))}
 
 
 def _place(origin: Path) -> Path:
     """Where the weights of a run or a model folder lie: in its average, in itself, or in its newest checkpoint."""
     for place in (origin / MODEL, origin, *checkpoints(origin)[-1:]):
-        if (place / WEIGHTS).is_file():
+        if (place / WEIGHTS).is_file() or (place / DECODER).is_file():
             return place
-    raise TrainingError(f"{origin} is neither a run with a checkpoint nor a model folder with {WEIGHTS}")
+    raise TrainingError(f"{origin} is neither a run with a checkpoint nor a model folder")
+
+
+def _file(place: Path) -> Path:
+    """What stands for the weights at a place: a model that was shipped has graphs alone."""
+    return place / (WEIGHTS if (place / WEIGHTS).is_file() else DECODER)
 
 
 def _learned(origin: Path) -> dict[str, Tensor]:
     """Weights under the names they have in training."""
     place = _place(origin)
+    if _file(place).name == DECODER:
+        model = unique_tensors(load_model(folder.Folder.open(place)))
+        return {f"{MODEL}.{name}": tensor for name, tensor in model.items()}
     tensors = read_tensors(place / WEIGHTS)
     if STEP.fullmatch(place.name):
         return tensors

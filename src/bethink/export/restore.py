@@ -1,0 +1,106 @@
+"""Weights read back from the graphs of a model folder, so that a model that was shipped without them can be trained on.
+
+A graph does not say which of its constants is which weight. So it is built once more, with weights that say where they come from: row
+after row, each of their numbers is that row's own label. The two graphs have the same nodes, and what stands in the one where a
+label stands in the other is the weight. Bytes come back as what they stand for, which is not quite what they were made from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+from bethink.errors import ModelError
+from bethink.export import network
+from bethink.export.graph import Array
+from bethink.export.precision import PRECISIONS, Int8, Precision
+from bethink.folder import DECODER, ENCODER, Folder
+
+FIRST = 1 << 22  # of the labels: so large that none of them, divided as queries are, is another
+
+
+class _Labelled(Int8):
+    """Bytes and scales are left as labels, the scales' below 0."""
+
+    def stored(self, weight: Array) -> tuple[Array, Array]:
+        return weight, -weight[:, 0]
+
+
+def restore(folder: Folder, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """The weights of these names and shapes, those of the model's state and its table of positions."""
+    name = str(folder.about.get("precision"))
+    if name not in PRECISIONS:
+        raise ModelError(f"the model in {folder.path} has neither weights nor a precision known here: {name}")
+    precision: Precision = _Labelled() if name == "int8" else PRECISIONS[name]
+    labels = _Labels(shapes, math.sqrt(folder.model.width // folder.model.heads))
+    for file, build in ((ENCODER, network.encoder), (DECODER, network.decoder)):
+        stored = onnx.load(folder.path / file)
+        for label, constant in _pairs(build(folder.model, labels.weights(), precision), stored, folder):
+            labels.learn(label, constant)
+    return labels.learned()
+
+
+def _pairs(labelled: onnx.ModelProto, stored: onnx.ModelProto, folder: Folder) -> Iterator[tuple[Array, Array]]:
+    """What stands in the same places of two graphs of the same nodes."""
+    ours, theirs = ({constant.name: constant for constant in model.graph.initializer} for model in (labelled, stored))
+    found = {}
+    kinds = [[node.op_type for node in model.graph.node] for model in (labelled, stored)]
+    if kinds[0] != kinds[1]:
+        raise ModelError(
+            f"the graphs in {folder.path} were made by another version of bethink, and cannot be trained on"
+        )
+    for mine, its in zip(labelled.graph.node, stored.graph.node, strict=True):
+        found.update({a: b for a, b in zip(mine.input, its.input, strict=True) if a in ours})
+    for a, b in found.items():
+        yield numpy_helper.to_array(ours[a]), numpy_helper.to_array(theirs[b])
+
+
+class _Labels:
+    """Numbers for the rows of all weights, and what was found in their places; in a weight of one dimension each number is a row."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], divisor: float) -> None:
+        self._shapes = shapes
+        self._divisor = divisor  # of queries
+        self._begins = np.cumsum([0, *(shape[0] for shape in shapes.values())])
+        self._found: dict[str, Array] = {name: np.full(shape, np.nan, np.float32) for name, shape in shapes.items()}
+        self._scales = np.ones(self._begins[-1], np.float32)
+
+    def weights(self) -> dict[str, Array]:
+        made = {}
+        for begin, (name, shape) in zip(self._begins, self._shapes.items(), strict=False):
+            rows = (FIRST + begin + np.arange(shape[0])).astype(np.float32)
+            made[name] = np.broadcast_to(rows.reshape(-1, *[1] * (len(shape) - 1)), shape)
+        return made
+
+    def learn(self, label: Array, constant: Array) -> None:
+        """Take what stands where the labels stand; constants that are no weights have none."""
+        if label.dtype != np.float32 or not label.ndim:
+            return
+        numbers = label if label.ndim == 1 else label.reshape(-1, label.shape[-1])[:, 0]
+        divided = np.abs(numbers) < FIRST
+        rows = np.rint(np.abs(numbers) * np.where(divided, self._divisor, 1)) - FIRST
+        if not np.all((rows >= 0) & (rows < self._begins[-1])):
+            return
+        rows = rows.astype(np.int64)
+        if np.all(numbers < 0):
+            self._scales[rows] = constant
+            return
+        whole = constant.reshape(len(rows), -1) * np.where(divided, self._divisor, 1).astype(np.float32)[:, None]
+        owners = np.searchsorted(self._begins, rows, side="right") - 1
+        names = list(self._shapes)
+        for owner in np.unique(owners):
+            mine, found = owners == owner, self._found[names[owner]]
+            found.reshape(len(found), -1)[rows[mine] - self._begins[owner]] = whole[mine]
+
+    def learned(self) -> dict[str, Array]:
+        """The weights that stood in the graphs."""
+        scales = np.split(self._scales, self._begins[1:-1])
+        return {
+            name: found * scale.reshape(-1, *[1] * (found.ndim - 1))
+            for (name, found), scale in zip(self._found.items(), scales, strict=True)
+            if not np.isnan(found).any()
+        }
