@@ -116,7 +116,7 @@ class Visitor:
         self.page.locator('#status[data-state="ready"]').wait_for(timeout=20_000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     pytest.importorskip("fastapi", reason="the live service is not installed: pip install 'bethink[serve]'")
     made = Server(tmp_path_factory.mktemp("server") / "log.txt")
@@ -125,7 +125,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made.kill()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="package"
+)  # Playwright leaves an event loop running as long as it is open: the other tests want their own
 def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'bethink[dev]'")
     path = chromium()
