@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 import tables
+from measure import bank
 
 from bethink import toy
-from bethink.backend.bank import Bank
 from bethink.evaluate import Result, Scores, evaluate
 from bethink.evaluate.analyses.degree import degree_knowledge
 from bethink.evaluate.plots import curves
@@ -85,7 +85,7 @@ def study(models: dict[str, Path], seed: int) -> tuple[list[Result], dict[str, f
     plans = [
         (translators["offline"], ["offline"]),
         *((model, [f"wait-k:{k}"]) for k, model in zip(OWN, waiting, strict=True)),
-        (bank(waiting), adaptive),
+        (bank(waiting, OWN), adaptive),
         (translators["multi-path"], fixed + adaptive),
         (ped, [*fixed, *(f"wait-k:{k},1.3333" for k in LAGS[:4]), *adaptive, *(f"pe-flip:{k},0.12" for k in LAGS)]),
         (ped, [f"pe:k={k},rho={rho},r={r}" for r in (2, 8) for k in (1, 3, 5, 7)]),
@@ -101,13 +101,6 @@ def choose_rho(ped: Translator, out: Path) -> float:
     curve = scored(ped, [f"wait-k:{k}" for k in LAGS], DEV, out)
     tried = {rho: scored(ped, [f"pe:k=1,rho={rho},r=8"], DEV, out)[0] for rho in RHOS}
     return max(RHOS, key=lambda rho: above(tried[rho], curve))
-
-
-def bank(models: Sequence[Translator]) -> Translator:
-    """Adaptive-wait-k as published: for each lag the wait-k model nearest to it."""
-    nearest = [models[min(range(len(OWN)), key=lambda n: abs(OWN[n] - lag))] for lag in range(1, 11)]
-    backend = Bank([model.backend for model in nearest])
-    return Translator.of(backend, models[0].source, models[0].target, name="bank of wait-k", policy=parse("adaptive"))
 
 
 def named(translator: Translator, name: str) -> Translator:

@@ -113,6 +113,29 @@ def test_lower_case_and_moses(corpus: Path) -> None:
     assert decoded(run(corpus, "text.tokenise=moses", "text.lower=true"), "target") == ["the house , yes ."]
 
 
+def test_text_that_is_tokenised_already_stays_as_it_is(corpus: Path) -> None:
+    tokenised = ["i 'm sure it 's late , isn 't it ?", "they &apos;ve said : &quot; no &quot; -- we 'll see"]
+    raw = ["I'm sure it's late, isn't it?", 'They’ve said: "no" -- we\'ll see']
+    write(corpus, "train", [*tokenised, *raw], [*tokenised, *raw])
+    lines = decoded(run(corpus, "data.source=en", "text.tokenise=moses", "text.lower=true"), "target")
+    assert lines[:2] == [tokenised[0], "they 've said : \" no \" -- we 'll see"]
+    assert lines[2:] == lines[:2]
+
+
+def test_vocabularies_are_taken_over_from_data_and_from_models(corpus: Path) -> None:
+    first, console = run(corpus), Console(file=io.StringIO())
+    write(corpus, "train", ["das Haus und mehr"], ["the house and more"])
+    out = corpus.parent / "more"
+    prepare.prepare(recipe(), corpus, out, console, like=first)
+    assert (out / "source.txt").read_bytes() == (first / "source.txt").read_bytes()
+    assert decoded(out, "source") == ["das Haus ⁇ ⁇"]
+    prepare.prepare(recipe(), corpus, out, console, like=first)  # is prepared already
+    with pytest.raises(DataError, match=r"vocabularies\.source"):
+        prepare.prepare(recipe(), corpus, out, console, like=Path("toy"))
+    other = prepare.prepare(recipe(), corpus, corpus.parent / "toy", console, like=Path("toy"))
+    assert json.loads((other / "manifest.json").read_text())["source"]["size"] > 100
+
+
 def test_many_lines_are_tokenised_in_processes(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpora, "FEW", 1)
     assert decoded(run(corpus, "text.tokenise=moses"), "source") == [line for line in SOURCE if line]

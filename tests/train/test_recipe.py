@@ -23,7 +23,13 @@ def test_every_recipe_trains_every_system(name: str, system: str) -> None:
 
 
 def test_the_promised_recipes_are_there() -> None:
-    assert {"tiny", "de-en", "iwslt15-en-vi", "iwslt14-en-de", "wmt15-de-en"} <= set(available())
+    ours, papers = {"tiny", "de-en", "en-de", "en-vi"}, {"iwslt15-en-vi", "iwslt14-en-de", "wmt15-de-en"}
+    assert ours | papers <= set(available())
+
+
+def test_whoever_lacks_the_corpora_is_told_where_they_come_from() -> None:
+    for recipe in map(Recipe.load, available()):
+        assert recipe.data.toy or "http" in recipe.data.origin
 
 
 def test_changes_are_typed_like_toml_and_quotes_can_be_left_out() -> None:

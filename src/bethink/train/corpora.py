@@ -7,6 +7,7 @@ import gzip
 import itertools
 import lzma
 import multiprocessing
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -21,6 +22,7 @@ Pair = tuple[str, str]
 OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 CHUNK = 50_000  # lines in memory at a time
 FEW = 5_000  # lines not worth starting processes for
+_SPLIT = re.compile(r"(?<=\w) ?['’](s|t|re|ve|ll|d|m)(?=\W|$)", re.IGNORECASE)
 
 
 def find(config: DataConfig, data_dir: Path) -> list[Path]:
@@ -85,7 +87,10 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iterator[Pair]:
-    """The pairs as the recipe wants them; Moses is slow, so many lines are shared out over all cores."""
+    """The pairs as the recipe wants them; Moses is slow, so many lines are shared out over all cores.
+
+    Text that Moses has tokenised before comes through as it is, so that raw and tokenised corpora can be mixed.
+    """
     if text.tokenise == "none":
         for source, target in pairs:
             yield (source.lower(), target.lower()) if text.lower else (source, target)
@@ -94,7 +99,12 @@ def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iter
     jobs = [Moses(language, aggressive=aggressive, lower=text.lower) for language in (data.source, data.target)]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         while chunk := list(itertools.islice(pairs, CHUNK)):
-            sides = zip(jobs, zip(*chunk, strict=True), strict=True)
+            sides = zip(jobs, (map(_rejoined, lines) for lines in zip(*chunk, strict=True)), strict=True)
             run = functools.partial(pool.map, chunksize=1000) if len(chunk) > FEW else map
             done = [run(job, lines) for job, lines in sides]
             yield from zip(*done, strict=True)
+
+
+def _rejoined(line: str) -> str:
+    """Contractions that stand apart ("it 's") put together, since Moses splits them well but takes what is split for a quotation."""
+    return _SPLIT.sub(r"'\1", line)

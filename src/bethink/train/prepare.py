@@ -21,9 +21,10 @@ import numpy.typing as npt
 from bethink import toy
 from bethink.errors import DataError
 from bethink.files import new_folder, read_json, write_atomically
-from bethink.folder import sha256
+from bethink.folder import CONFIG, sha256
+from bethink.folder import find as find_model
 from bethink.model.config import LONGEST
-from bethink.text import EOS, SentencePieces, Vocabulary, Words
+from bethink.text import EOS, SentencePieces, Vocabulary, Words, load_vocabulary
 from bethink.train.align import align
 from bethink.train.checkpoint import as_json
 from bethink.train.corpora import Pair, find, read_pairs, tokenised
@@ -38,8 +39,13 @@ TOY_SEEDS = {"train": 1, "dev": 2, "test": 3}
 TOY_HELD_OUT = 500  # sentences each of the toy language's dev and test sets
 
 
-def prepare(recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | None = None) -> Path:
-    """Makes the folder that `train` reads from the recipe's corpora in `data_dir`; says so if it is there already."""
+def prepare(
+    recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | None = None, *, like: Path | None = None
+) -> Path:
+    """Makes the folder that `train` reads from the recipe's corpora in `data_dir`; says so if it is there already.
+
+    With `like`, a prepared folder or a model, its vocabularies are taken over, so that what was trained with them can go on here.
+    """
     from rich.console import Console
 
     console = console or Console(stderr=True)
@@ -48,13 +54,19 @@ def prepare(recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | No
         "data": dataclasses.asdict(dataclasses.replace(recipe.data, origin="")),
         "text": dataclasses.asdict(recipe.text),
     }
-    asked = {"settings": _plain(settings), "inputs": {str(path.relative_to(data_dir)): sha256(path) for path in files}}
+    words = _taken_over(like) if like else {}
+    asked = {
+        "settings": _plain(settings),
+        "inputs": {str(path.relative_to(data_dir)): sha256(path) for path in files},
+        "vocabularies": {side: sha256(path) for side, (path, _) in words.items()},
+    }
     if out_dir.exists():
         _require_same(out_dir, asked)
         console.print(f"{out_dir} is prepared already", highlight=False, markup=False)
         return out_dir
     with _told(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
-        made = Preparation(recipe, data_dir, folder, progress).run()
+        known = {side: load_vocabulary(path, kind) for side, (path, kind) in words.items()}
+        made = Preparation(recipe, data_dir, folder, progress, known).run()
         write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": _fingerprint(folder)}))
     for name, count in made["counts"].items():
         console.print(f"{name}: {count:,}", highlight=False)
@@ -64,9 +76,11 @@ def prepare(recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | No
 class Preparation:
     """The stages, in order, with what each leaves in the folder."""
 
-    def __init__(self, recipe: Recipe, data_dir: Path, folder: Path, progress: Progress) -> None:
+    def __init__(
+        self, recipe: Recipe, data_dir: Path, folder: Path, progress: Progress, known: dict[str, Vocabulary]
+    ) -> None:
         self.data, self.text, self.seed = recipe.data, recipe.text, recipe.train.seed
-        self.data_dir, self.folder, self.progress = data_dir, folder, progress
+        self.data_dir, self.folder, self.progress, self.known = data_dir, folder, progress, known
         self.counts: Counter[str] = Counter()
         self.written: Counter[str] = Counter()  # lines of text
 
@@ -117,6 +131,8 @@ class Preparation:
 
     def _vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         sides = ("source", "target")
+        if self.known:
+            return self.known["source"], self.known["target"]
         if self.text.joint:
             joint = self._vocabulary(sides)
             return joint, joint
@@ -241,14 +257,21 @@ def _sampled(lines: Iterable[str], share: float, seed: int) -> Iterator[str]:
     return (line for line in lines if share >= 1 or rng.random() < share)
 
 
+def _taken_over(folder: Path) -> dict[str, tuple[Path, str]]:
+    """The vocabulary files of a prepared folder or a model, and their kinds."""
+    place = find_model(folder) if not (folder / MANIFEST).is_file() else folder
+    about = read_json(next(path for path in (place / MANIFEST, place / CONFIG) if path.is_file()), DataError)
+    return {side: (place / about[side]["file"], about[side]["kind"]) for side in ("source", "target")}
+
+
 def _require_same(folder: Path, asked: dict[str, Any]) -> None:
     try:
         made = read_json(folder / MANIFEST, DataError)
     except DataError:
         made = {}
-    if not all(isinstance(made.get(key), dict) for key in asked):
+    if not all(isinstance(made.get(key), dict) for key in ("settings", "inputs")):
         raise DataError(f"{folder} is in use and holds no prepared data; give another folder with --out")
-    changed = differences({key: made[key] for key in asked}, asked)
+    changed = differences({key: made.get(key, {}) for key in asked}, asked)
     if changed:
         raise DataError(
             f"{folder} was prepared otherwise ({'; '.join(changed[:3])}); give another folder with --out, or remove it"

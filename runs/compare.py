@@ -1,0 +1,262 @@
+"""Every system of a comparison on equal terms: trained as branches of one trunk, evaluated, brought home, and put into tables.
+
+    python runs/compare.py train runs/de-en de-en train.compile=true --data data/de-en --from runs/de-en/trunk --updates 3000
+    python runs/compare.py evaluate runs/de-en --dev newstest2013 n13.de n13.en --test newstest2015 n15.de n15.en --jobs 8
+    python runs/compare.py ship runs/de-en --to carry                     # unpacked elsewhere with: python runs/pack.py unpack
+    python runs/compare.py tables runs/de-en --name de-en-comparison      # docs/results.md, docs/figures, runs/logs
+
+The first argument is the folder that holds it all: a run per system, and results. What is done already is not done again, so each
+command can be cut short and given again. runs/systems.py says what the systems are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+import report
+import torch
+from measure import Machine, Test, measure_all
+from pack import MEBIBYTE, pack
+from safetensors.torch import load_file, save
+from systems import SYSTEMS, System
+
+from bethink.errors import BethinkError, unknown
+from bethink.export import export
+from bethink.files import write_atomically
+from bethink.folder import WEIGHTS, Folder, create
+from bethink.train import checkpoint, log
+from bethink.train.prepare import prepare as prepared
+from bethink.train.recipe import Recipe
+
+ROOT = Path(__file__).parent.parent
+COST = "cost.json"  # what a run took; also says that it is complete
+SHARE = 0.4  # of the recipe's highest learning rate, with which a branch begins
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    args = options().parse_args(argv)
+    try:
+        result: int = args.do(args)
+    except BethinkError as error:
+        print(f"compare.py: {error}", file=sys.stderr)
+        return 1
+    return result
+
+
+def options() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    verbs = made.add_subparsers(required=True, metavar="VERB")
+
+    def verb(do: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+        made = verbs.add_parser(do.__name__, help=summary, description=summary)
+        made.add_argument("work", type=Path, metavar="FOLDER", help="where the comparison lies")
+        made.add_argument("--systems", nargs="+", metavar="NAME", default=[system.name for system in SYSTEMS])
+        made.set_defaults(do=do)
+        return made
+
+    one = verb(train, "train every system, each a branch of equal length from one trunk")
+    one.add_argument("recipe", metavar="RECIPE")
+    one.add_argument("settings", nargs="*", metavar="key=value", help="changes to the recipe, for all systems")
+    one.add_argument("--data", type=Path, required=True, metavar="DIR", help="a folder made by 'bethink prepare'")
+    one.add_argument("--from", dest="trunk", metavar="DIR", help="a run or model folder (default: from the start)")
+    one.add_argument("--updates", type=int, metavar="N", help="of each system (default: the recipe's)")
+    one.add_argument("--seconds", type=float, metavar="S", help="that an update of multi-path takes, to predict by")
+    one.add_argument("--within", type=float, metavar="S", help="begin no run that is predicted to end later")
+    one.add_argument("--plan", action="store_true", help="only tell what is done, what is to do and how long it takes")
+
+    like = verb(prepare, "prepare other corpora with the vocabularies of data or a model at hand, to go on with it")
+    like.add_argument("recipe", metavar="RECIPE")
+    like.add_argument("settings", nargs="*", metavar="key=value", help="changes to the recipe")
+    like.add_argument("--data", type=Path, required=True, metavar="DIR", help="where the recipe's corpora lie")
+    like.add_argument("--like", type=Path, required=True, metavar="DIR", help="prepared data, or a model")
+
+    two = verb(evaluate, "run every system with its policies")
+    for role, told in (("dev", "a set to choose by"), ("test", "a set to report")):
+        metavar = ("NAME", "SOURCE", "REFERENCE")
+        two.add_argument(f"--{role}", nargs=3, action="append", default=[], metavar=metavar, help=told)
+    two.add_argument("--limit", type=int, metavar="N", help="take only the first N sentences of the sets to choose by")
+    two.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="processes; several have one thread each (default: 1)"
+    )
+    two.add_argument("--batch", type=int, default=64, metavar="N", help="sentences translated together (default: 64)")
+    two.add_argument("--device", metavar="NAME", help="where torch computes (default: a GPU if there is one)")
+
+    three = verb(ship, "pack every trained model, its log and its cost into files that travel")
+    three.add_argument("--to", type=Path, required=True, metavar="DIR")
+    three.add_argument("--int8", action="store_true", help="as int8 ONNX graphs (default: weights in bfloat16)")
+    three.add_argument("--size", type=float, default=14, metavar="MIB", help="of the largest part (default: 14)")
+
+    four = verb(tables, "write tables, pictures and the record of all results")
+    four.add_argument("--name", required=True, help="of the section, the record and the pictures")
+    four.add_argument("--profile", choices=("standard", "paper"), default="standard", help="of pictures and bootstrap")
+    four.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="holds docs and runs (default: this tree)")
+    return made
+
+
+def selected(args: argparse.Namespace) -> list[System]:
+    named = {system.name: system for system in SYSTEMS}
+    for name in args.systems:
+        if name not in named:
+            raise unknown("system", name, named)
+    return [system for system in SYSTEMS if system.name in args.systems]
+
+
+# training
+
+
+def train(args: argparse.Namespace) -> int:
+    began, failed = time.perf_counter(), []
+    systems = [system for system in selected(args) if not system.bank and fits(system, args.data)]
+    for system in [] if args.plan else systems:
+        if (args.work / system.name / COST).is_file():
+            continue
+        if args.within and time.perf_counter() - began + (predicted(system, args) or 0) > args.within:
+            print(f"{system.name}: left for another day", flush=True)
+        elif not train_one(system, args):
+            failed.append(system.name)
+    tell_costs(systems, args)
+    if failed:
+        print(f"failed: {', '.join(failed)}; what they said is in {args.work}/SYSTEM.txt", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def fits(system: System, data: Path) -> bool:
+    """Whether the data has what a system learns from."""
+    if "system=aligned" not in system.settings or (data / "train.source.links.npy").is_file():
+        return True
+    print(f"{system.name}: left out, since {data} has no word alignments; they come with data.align=true", flush=True)
+    return False
+
+
+def train_one(system: System, args: argparse.Namespace) -> bool:
+    run = args.work / system.name
+    before, start = updates_done(run), time.perf_counter()
+    command = ["train", args.recipe, *settings(system, args)]
+    command += ["--data", str(args.data), "--run", str(run), *(["--from", args.trunk] if args.trunk else [])]
+    args.work.mkdir(parents=True, exist_ok=True)
+    with (args.work / f"{system.name}.txt").open("a") as told:
+        print(f"{system.name}: training", flush=True)
+        if bethink(command, told):
+            return False
+    seconds = time.perf_counter() - start
+    speeds = [record["tokens/s"] for record in log.read(run) if record["kind"] == "train"]
+    cost = {"seconds": round(seconds, 1), "updates": updates_done(run) - before, "tokens/s": statistics.median(speeds)}
+    write_atomically(run / COST, checkpoint.as_json(cost))
+    return True
+
+
+def bethink(command: list[str], told: IO[str]) -> int:
+    """In a process of its own, so that nothing of one system, a failure included, is left for the next."""
+    whole = [sys.executable, "-m", "bethink", *command]
+    return subprocess.run(whole, stdout=told, stderr=subprocess.STDOUT, check=False).returncode
+
+
+def settings(system: System, args: argparse.Namespace) -> list[str]:
+    """The same budget and rate for all; a branch takes the trunk's place and brings the rate down to nothing."""
+    base = Recipe.load(args.recipe, args.settings).train
+    updates = args.updates or base.updates
+    equal = {"updates": updates, "rate": base.rate, "warmup": base.warmup, "schedule": base.schedule}
+    if args.trunk:
+        equal |= {"rate": base.rate * SHARE, "warmup": updates // 15, "schedule": "linear", "seed": base.seed + 1}
+    once = {"validate": updates, "average": 1, "keep": 1, "tensorboard": "false"}
+    return [
+        *(f"train.{key}={value}" for key, value in (equal | once).items()),
+        *system.settings.split(),
+        *args.settings,
+    ]
+
+
+def updates_done(run: Path) -> int:
+    saved = checkpoint.checkpoints(run)
+    return int(checkpoint.read_state(saved[-1])["update"]) if saved else 0
+
+
+def predicted(system: System, args: argparse.Namespace) -> float | None:
+    """From what an update of multi-path takes, as told or as measured."""
+    plain, base = args.work / "multi-path" / COST, Recipe.load(args.recipe, args.settings).train
+    known = json.loads(plain.read_text()) if plain.is_file() else None
+    each = args.seconds or (known["seconds"] / known["updates"] if known and known["updates"] else None)
+    return each * system.cost * (args.updates or base.updates) if each else None
+
+
+def tell_costs(systems: Sequence[System], args: argparse.Namespace) -> None:
+    print(f"{'system':24} {'predicted s':>12} {'measured s':>12} {'updates':>8} {'tokens/s':>10}")
+    total = 0.0
+    for system in systems:
+        path, guess = args.work / system.name / COST, predicted(system, args)
+        cost = json.loads(path.read_text()) if path.is_file() else None
+        known = f"{cost['seconds']:>12.1f} {cost['updates']:>8} {cost['tokens/s']:>10,.0f}" if cost else f"{'–':>12}"
+        total += 0 if cost else guess or 0
+        print(f"{system.name:24} {'–' if guess is None else f'{guess:.0f}':>12} {known}")
+    if total:
+        print(f"still to do: {total:.0f} s")
+
+
+def prepare(args: argparse.Namespace) -> int:
+    print(prepared(Recipe.load(args.recipe, args.settings), args.data, args.work, like=args.like))
+    return 0
+
+
+# evaluating, bringing home, telling
+
+
+def evaluate(args: argparse.Namespace) -> int:
+    tests = [Test("dev", name, source, reference, args.limit) for name, source, reference in args.dev]
+    tests += [Test("test", name, source, reference) for name, source, reference in args.test]
+    measure_all(args.work, selected(args), tests, Machine(args.device, args.batch), args.jobs)
+    return 0
+
+
+def ship(args: argparse.Namespace) -> int:
+    for run in (args.work / system.name for system in selected(args)):
+        if not (run / COST).is_file():
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            slim = Path(place) / run.name
+            slim.mkdir()
+            (export_int8 if args.int8 else halve)(run, slim / checkpoint.MODEL)
+            for name in (log.FILE, COST):
+                write_atomically(slim / name, (run / name).read_bytes())
+            print(pack(slim, args.to, int(args.size * MEBIBYTE), squeeze=False), flush=True)
+    return 0
+
+
+def export_int8(run: Path, to: Path) -> None:
+    export(run, to, precision="int8", name=run.name)
+
+
+def halve(run: Path, to: Path) -> None:
+    """The model of a run with its weights in bfloat16: what training computed with, and half the size."""
+    old = Folder.open(run / checkpoint.MODEL)
+    to.mkdir()
+    files = [name for name in (WEIGHTS, checkpoint.CONSTRAINTS) if old.has(name)]
+    for name in files:
+        tensors = load_file(old.path / name)
+        write_atomically(to / name, save({key: tensor.to(torch.bfloat16) for key, tensor in tensors.items()}))
+    words = {"source": old.source, "target": old.target}
+    about = old.about | {"precision": "bfloat16"}
+    create(to, name=run.name, model=old.model, vocabularies=words, files=files, policy=old.policy, about=about)
+
+
+def tables(args: argparse.Namespace) -> int:
+    systems = selected(args)
+    record = report.gather(args.work, systems, args.profile)
+    runs = [run for run in (args.work / system.name for system in systems) if (run / COST).is_file()]
+    record["costs"] = {run.name: json.loads((run / COST).read_text()) for run in runs}
+    report.publish(record, args.name, args.root)
+    for run in runs:
+        write_atomically(args.root / "runs" / "logs" / f"{args.name}-{run.name}.jsonl", (run / log.FILE).read_bytes())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# The paper's English to German, from an empty disk to the table: IWSLT14 in the usual preparation, 10 thousand byte pairs, Transformer-Small.
+#
+#   runs/iwslt14-en-de.sh CORPORA          CORPORA is filled with train, valid and test, each .en and .de, unless they are there
+#
+# Trunk and branches as in runs/de-en.sh: every system begins with the same multi-path model and has as many updates.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+recipe=iwslt14-en-de corpora=${1:?"usage: runs/iwslt14-en-de.sh CORPORA"}
+source runs/steps.sh
+
+mkdir -p "$corpora"
+if [ ! -f "$corpora/test.de" ]; then
+    [ -d "$corpora/de-en" ] || curl -fLsS http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz | tar -xz -C "$corpora"
+    "$python" runs/iwslt14.py "$corpora/de-en" "$corpora"
+fi
+
+prepare
+trunk
+branches "$data" 20000
+results paper

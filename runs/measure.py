@@ -1,0 +1,184 @@
+"""Every system with its policies over development and test sets, in as many processes as there are; what is done is not done again."""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import re
+import statistics
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tables
+from systems import FIXED, System, choices, each
+from verdicts import Counted, Lots, RandomVerdict
+
+from bethink import folder
+from bethink.backend.bank import Bank
+from bethink.errors import DataError, UsageError
+from bethink.evaluate import Result, evaluate, load_pairs, load_results
+from bethink.files import read_json, write_atomically
+from bethink.policy import PostEvaluation, parse
+from bethink.train.checkpoint import as_json
+from bethink.translator import Translator
+
+LAG, BLEU = tables.lag("simuleval", "LAAL"), tables.bleu("standard")  # what choices are made by
+VERDICTS = "verdicts.json"
+
+
+@dataclass(frozen=True)
+class Test:
+    """A development or test set, under its name."""
+
+    role: str
+    name: str
+    source: str = ""
+    reference: str = ""
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One policy of one system over one set; its folder is what `bethink evaluate` leaves."""
+
+    work: Path
+    test: Test
+    system: System
+    policy: str
+
+    @property
+    def folder(self) -> Path:
+        place = re.sub(r"[^\w=.+-]+", "_", self.policy)
+        return self.work / "results" / self.test.role / self.test.name / self.system.name / place
+
+    def result(self) -> Result | None:
+        """What is there already; verdicts are counted with post-evaluation, and without them its result is not complete."""
+        counted = self.accepted() is not None or not self.policy.startswith("pe:")
+        return load_results(self.folder)[0] if counted and (self.folder / "results.json").is_file() else None
+
+    def accepted(self) -> float | None:
+        """The share of verdicts in favour, where verdicts were counted."""
+        path = self.folder / VERDICTS
+        return float(read_json(path, DataError)["accepted"]) if path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How a task is computed."""
+
+    device: str | None = None
+    batch: int = 64
+    threads: int = 0  # 0: all cores
+
+
+def measure_all(work: Path, systems: Sequence[System], tests: Sequence[Test], machine: Machine, jobs: int = 1) -> None:
+    ready = [system for system in systems if trained(system, work)]
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        while todo := [task for task in plan(work, ready, tests) if task.result() is None]:
+            if jobs == 1:
+                said: Iterator[str] = (measure(task, machine) for task in todo)
+            else:
+                single = replace(machine, threads=1)
+                said = (done.result() for done in as_completed([pool.submit(measure, task, single) for task in todo]))
+            for number, line in enumerate(said, start=1):
+                print(f"{number}/{len(todo)} {line}", flush=True)
+
+
+def trained(system: System, work: Path) -> bool:
+    parts = system.bank or (system.name,)
+    lacking = [
+        name for name in parts if not any((work / name / inner / folder.CONFIG).is_file() for inner in (".", "model"))
+    ]
+    if lacking:
+        print(f"{system.name}: not evaluated, since there is no model in {', '.join(lacking)}", flush=True)
+    return not lacking
+
+
+def plan(work: Path, systems: Sequence[System], tests: Sequence[Test]) -> Iterator[Task]:
+    """All that can be named by now: what depends on a choice or a count is named once there are the results to make it from."""
+    for test in tests:
+        for system in systems:
+            tasks = {
+                task.policy: task
+                for pattern in system.policies
+                for option in options_for(work, system, pattern, tests, every=test.role == "dev")
+                for task in resolved(work, test, system, option)
+            }
+            yield from tasks.values()
+
+
+def options_for(work: Path, system: System, pattern: str, tests: Sequence[Test], *, every: bool) -> list[str]:
+    """The patterns without choices to run: all of them, or the best on the development sets if that is known."""
+    if every and not pattern.startswith("random "):
+        return choices(pattern)
+    best = chosen(work, system, pattern, tests)
+    return [best] if best else []
+
+
+def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> str | None:
+    """Of a pattern's choices the one whose points stand highest, on average, above wait-k of the same model at equal LAAL."""
+    found = choices(pattern)
+    if len(found) == 1:
+        return found[0]
+    dev = [test for test in tests if test.role == "dev"]
+    if not dev:
+        raise UsageError(f"{system.name} has choices to make ({pattern}); name a development set with --dev")
+    heights: dict[str, float] = {}
+    for option in found:
+        gains: list[float] = []
+        for test in dev:
+            fixed, tried = (
+                [Task(work, test, system, policy).result() for policy in each(one.removeprefix("random "))]
+                for one in (FIXED, option)
+            )
+            if None in fixed or None in tried:
+                return None
+            gains += [tables.above(r, [f for f in fixed if f], LAG, BLEU) for r in tried if r]
+        heights[option] = statistics.mean(gains)
+    return max(heights, key=lambda option: heights[option])
+
+
+def resolved(work: Path, test: Test, system: System, option: str) -> Iterator[Task]:
+    """The tasks of a pattern without choices."""
+    by_lot = option.startswith("random ")
+    for policy in each(option.removeprefix("random ")):
+        task = Task(work, test, system, policy)
+        if not by_lot:
+            yield task
+        elif (accepted := task.accepted()) is not None:
+            rule = parse(policy)
+            assert isinstance(rule, PostEvaluation)
+            yield replace(task, policy=str(RandomVerdict(rule.k, round(accepted, 4), rule.r)))
+
+
+def measure(task: Task, machine: Machine) -> str:
+    """Runs a task; one line about it."""
+    start, parts = time.perf_counter(), task.system.bank or (task.system.name,)
+    translator = opened(tuple(str(task.work / name) for name in parts), machine.device, machine.threads)
+    translator.name = task.system.name
+    sources, references = (lines[: task.test.limit] for lines in load_pairs(task.test.source, task.test.reference))
+    policy = parse(task.policy)
+    if isinstance(policy, PostEvaluation):
+        policy = Counted(policy)
+    [result] = evaluate(translator, sources, references, [policy], task.folder, batch=machine.batch)
+    if isinstance(policy, Counted):
+        write_atomically(task.folder / VERDICTS, as_json({"accepted": policy.accepted}))
+    scores = f"LAAL {LAG(result):.2f}, BLEU {BLEU(result):.2f}, {time.perf_counter() - start:.1f} s"
+    return f"{task.test.name} {task.system.name} {task.policy}: {scores}"
+
+
+@functools.lru_cache(maxsize=1)
+def opened(models: tuple[str, ...], device: str | None, threads: int) -> Translator:
+    """A model, or a bank of wait-k models whose names end in k."""
+    found = [Lots(model, device=device, threads=threads) for model in models]
+    return bank(found, [int(model.rpartition("-")[2]) for model in models]) if len(found) > 1 else found[0]
+
+
+def bank(models: Sequence[Translator], lags: Sequence[int]) -> Translator:
+    """Adaptive-wait-k as published: for each lag from 1 to 10 the wait-k model nearest to it."""
+    nearest = [models[min(range(len(lags)), key=lambda n: abs(lags[n] - lag))] for lag in range(1, 11)]
+    backend = Bank([model.backend for model in nearest])
+    return Lots.of(backend, models[0].source, models[0].target, name="bank of wait-k", policy=parse("adaptive"))

@@ -1,0 +1,177 @@
+"""What a comparison found, as a record that stands for itself, and that record as tables, pictures and tests of significance.
+
+python runs/report.py runs/logs/de-en-comparison.json      writes docs/results.md and docs/figures again, without models or logs
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from measure import Test, options_for, resolved
+from systems import PICTURES, PUBLISHED, RIVALS, System, each
+from tables import Measure, above, bleu, insert, lag
+
+from bethink.errors import DataError
+from bethink.evaluate import Result
+from bethink.evaluate.instances import read_log
+from bethink.evaluate.plots import curves
+from bethink.evaluate.quality import compare
+from bethink.files import write_atomically
+
+LAGS = {name: lag("simuleval", name) for name in ("AL", "LAAL", "DAL")}
+AXES = {"standard": ("LAAL", "simuleval"), "paper": ("AL", "paper")}  # the latency beside each kind of BLEU
+SAMPLES, NEAR = 1000, 1.0  # of the bootstrap; how far apart in latency points may be that it compares
+Record = dict[str, Any]
+
+
+def gather(work: Path, systems: Sequence[System], profile: str) -> Record:
+    """Every set with the results to report, bootstrap included, and all that was tried on the development sets."""
+    folders = sorted((work / "results").glob("*/*"), key=lambda path: (path.parent.name, path.name))
+    tests = [Test(folder.parent.name, folder.name) for folder in folders]
+    if not tests:
+        raise DataError(f"{work} holds no results; make them with: python runs/compare.py evaluate {work}")
+    labels = {system.name: system.label for system in systems}
+    sets = []
+    for test in tests:
+        found = list(reported(work, systems, tests, test))
+        results = [result.to_dict() for _, result in found]
+        sets.append(
+            {"role": test.role, "name": test.name, "results": results, "bootstrap": bootstrap(found, labels, profile)}
+        )
+    return {"profile": profile, "labels": labels, "sets": sets}
+
+
+def reported(work: Path, systems: Sequence[System], tests: Sequence[Test], test: Test) -> Iterator[tuple[Path, Result]]:
+    """The results of each system with the settings that the development sets chose, and where their logs lie."""
+    for system in systems:
+        tasks = {
+            task.policy: task
+            for pattern in system.policies
+            for option in options_for(work, system, pattern, tests, every=False)
+            for task in resolved(work, test, system, option)
+        }
+        yield from ((task.folder, result) for task in tasks.values() if (result := task.result()))
+
+
+def line(results: Sequence[Result], labels: dict[str, str], name: str, kind: str) -> list[Result]:
+    """The points of one system, or curve, with one kind of policy, slowest last; beside chosen settings the published ones are left out."""
+    points = [r for r in results if labels[r.model] == name and r.policy.partition(":")[0] == kind]
+    if kind == "wait-k":  # schedules that read faster than they write are a line of their own
+        points = [r for r in points if "rate=1.0" in r.policy]
+    published = {policy for pattern in PUBLISHED for policy in each(pattern)}
+    return sorted([r for r in points if r.policy not in published] or points, key=LAGS["LAAL"])
+
+
+def bootstrap(found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str) -> list[Record]:
+    """At each point of the first rival the point of every other that is nearest in latency, and whether chance explains the difference."""
+    places = {id(result): folder / result.log for folder, result in found}
+    results, time = [result for _, result in found], latency(profile)
+    made = []
+    for base in line(results, labels, *RIVALS[0]):
+        near = [
+            min(points, key=lambda r: abs(time(r) - time(base)))
+            for r in RIVALS[1:]
+            if (points := [p for p in line(results, labels, *r) if abs(time(p) - time(base)) <= NEAR])
+        ]
+        logs = {f"{r.model} {r.policy}": read_log(places[id(r)]) for r in (base, *near)}
+        said = {name: [instance.prediction for instance in log] for name, log in logs.items()}
+        if len(said) < 2:
+            continue
+        references = [instance.reference for instance in next(iter(logs.values()))]
+        tests = compare(said, references, profile=profile, samples=SAMPLES)
+        for rival, test in zip(near, tests[1:], strict=True):
+            made.append(
+                {"base": [base.model, base.policy], "rival": [rival.model, rival.policy], "p": test.p_value}
+                | {"lags": [time(base), time(rival)], "difference": test.score - tests[0].score}
+            )
+    return made
+
+
+def latency(profile: str) -> Measure:
+    measure, counted = AXES[profile]
+    return lag(counted, measure)
+
+
+def publish(record: Record, name: str, root: Path) -> None:
+    """The record, the pictures and the section of docs/results.md."""
+    for folder in ("runs/logs", "docs/figures"):
+        (root / folder).mkdir(parents=True, exist_ok=True)
+    write_atomically(root / "runs" / "logs" / f"{name}.json", (json.dumps(record, indent=1) + "\n").encode())
+    page = root / "docs" / "results.md"
+    if not page.exists():
+        write_atomically(page, b"")
+    insert(page, name, "\n\n".join(section(record, one, name, root) for one in record["sets"]))
+
+
+def section(record: Record, one: Record, name: str, root: Path) -> str:
+    """One set: pictures, table, tests."""
+    results, labels = [Result.from_dict(result) for result in one["results"]], record["labels"]
+    role = "development set: settings were chosen on it" if one["role"] == "dev" else "test set"
+    return "\n".join(
+        [
+            f"**{one['name']}** ({role}, {results[0].scores.sentences:,} sentences)\n",
+            *(f"{picture}\n" for picture in pictures(record, one, results, name, root)),
+            "| system | policy | AL | LAAL | DAL | AL (paper) | BLEU | BLEU (paper) | above multi-path wait-k at equal AL | LAAL | DAL |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
+            *(row(result, line(results, labels, *RIVALS[0])) for result in results),
+            "",
+            *(f"{profile} BLEU: `{signature}`  " for profile, signature in signatures(results)),
+            "",
+            *verdicts(one["bootstrap"], AXES[record["profile"]][0]),
+        ]
+    )
+
+
+def pictures(record: Record, one: Record, results: Sequence[Result], name: str, root: Path) -> Iterator[str]:
+    labels, profile = record["labels"], record["profile"]
+    for picture, lines in PICTURES.items():
+        drawn = [on_a_line(r, labels) for wanted in lines for r in line(results, labels, *wanted)]
+        if not drawn:
+            continue
+        file = f"{name}-{one['name']}-{picture}.svg"
+        curves(drawn, root / "docs" / "figures" / file, *AXES[profile], quality_profile=profile)
+        yield f"![Quality against latency on {one['name']}: {picture}](figures/{file})"
+
+
+def on_a_line(result: Result, labels: dict[str, str]) -> Result:
+    """Named so that a picture puts it on the line of its system and kind of policy, whatever its other settings; k moves along a line."""
+    kind, _, settings = result.policy.partition(":")
+    first = settings.partition(",")[0]
+    policy = f"{kind}:{first}" if first.startswith("k=") else result.policy
+    return replace(result, model=labels[result.model], policy=policy)
+
+
+def row(result: Result, curve: Sequence[Result]) -> str:
+    lags = " | ".join(f"{measure(result):.2f}" for measure in LAGS.values())
+    scores = f"{lag('paper', 'AL')(result):.2f} | {bleu('standard')(result):.2f} | {bleu('paper')(result):.2f}"
+    alike = not curve or result in curve or result.policy == "offline"
+    gains = [
+        f"{above(result, curve, measure, bleu('standard')):+.1f}" if not alike else "" for measure in LAGS.values()
+    ]
+    return f"| {result.model} | `{result.policy}` | {lags} | {scores} | {' | '.join(gains)} |"
+
+
+def signatures(results: Sequence[Result]) -> list[tuple[str, str]]:
+    return sorted({(profile, r.scores.quality[profile]["BLEU"].signature) for r in results for profile in AXES})
+
+
+def verdicts(tests: Sequence[Record], measure: str) -> Iterator[str]:
+    if not tests:
+        return
+    yield f"Paired bootstrap, {SAMPLES:,} samples; beside each point of multi-path the points nearest in {measure}, if within {NEAR:g}:\n"
+    yield f"| {measure} | system | policy | {measure} | BLEU difference | p |"
+    yield "|---|---|---|---|---|---|"
+    for test in tests:
+        (base, policy), (rival, other), lags = test["base"], test["rival"], test["lags"]
+        difference = f"{test['difference']:+.2f} | {test['p']:.3f}"
+        yield f"| {lags[0]:.2f} ({base} `{policy}`) | {rival} | `{other}` | {lags[1]:.2f} | {difference} |"
+
+
+if __name__ == "__main__":
+    for path in map(Path, sys.argv[1:]):
+        publish(json.loads(path.read_text(encoding="utf-8")), path.stem, path.parents[2])

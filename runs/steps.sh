@@ -1,0 +1,43 @@
+# The steps from corpora to a table, for the scripts beside this file, which set `recipe` and `corpora` and source it. Each step leaves alone
+# what is done, so a script that was cut short can be started again.
+#
+#   SETTINGS="key=value …"     changes to the recipe, for data, trunk and branches alike, as in train.compile=true on a GPU
+#   SYSTEMS="multi-path ped"   only some of the systems in runs/systems.py
+#   JOBS=8 DEVICE=cuda         how results are computed: processes, device
+#   AT=DIR                     where data, runs and docs are written (default: this tree)
+# shellcheck shell=bash disable=SC2034,SC2154
+
+python=${PYTHON:-python}
+at=${AT:-.}
+data=$at/data/$recipe
+work=$at/runs/$recipe
+read -r -a settings <<<"${SETTINGS:-}"
+read -r -a systems <<<"${SYSTEMS:+--systems $SYSTEMS}"
+read -r -a machine <<<"--jobs ${JOBS:-1} ${DEVICE:+--device $DEVICE}"
+
+bethink() { "$python" -m bethink "$@"; }
+compare() { "$python" runs/compare.py "$@"; }
+
+# prepare [key=value …]
+prepare() { bethink prepare "$recipe" "$@" "${settings[@]}" --data "$corpora" --out "$data"; }
+
+# trunk [key=value …]: multi-path, from the start
+trunk() { bethink train "$recipe" "$@" "${settings[@]}" --data "$data" --run "$work/trunk"; }
+
+# branches DATA UPDATES [key=value …]: every system, from the trunk, with as many updates each
+branches() {
+    local from=$1 updates=${BRANCH:-$2}
+    shift 2
+    compare train "$work" "$recipe" "$@" "${settings[@]}" --data "$from" --from "$work/trunk" --updates "$updates" "${systems[@]}"
+}
+
+# results PROFILE [--dev NAME SOURCE REFERENCE …]: by default the recipe's own development and test sets, as they were prepared
+results() {
+    local profile=$1
+    shift
+    if [ $# -eq 0 ]; then
+        set -- --dev dev "$data/dev.source.txt" "$data/dev.target.txt" --test test "$data/test.source.txt" "$data/test.target.txt"
+    fi
+    compare evaluate "$work" "$@" "${machine[@]}" "${systems[@]}"
+    compare tables "$work" --name "$recipe-comparison" --profile "$profile" --root "$at" "${systems[@]}"
+}

@@ -1,0 +1,113 @@
+"""The systems of a comparison, in one table: how each is trained, what it is run with, and which pictures it appears in.
+
+A policy may stand for several. `{1,3,5}` means each of these. `<0.1,0.2>` means the one of these that does best on the development sets,
+where all of them are tried; test sets meet only the chosen one. `random pe:…` means verdicts drawn by lot, as often in favour as those
+of the policy named were on the same sentences.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass
+
+from bethink.policy import parse
+
+FIXED = "wait-k:k={1,3,5,7,9}"
+SCHEDULES = "wait-k:k={1,3,5,7},rate=<1.2,1.33>"  # that read faster than they write: what any cleverer policy must beat
+ADAPTIVE = ("adaptive:rho_1={0.2,0.4,0.6,0.8,1},rho_k=0,k_max=10", "adaptive:rho_1=1,rho_k={0.2,0.4,0.6,0.8},k_max=10")
+PE = "pe:k={1,3,5,7,9},rho=<0.05,0.1,0.2,0.3,0.4>,r=2"
+PUBLISHED = ("pe:k={1,3,5,7,9},rho=0.24,r=2", "pe-flip:k={1,3,5,7,9},tau=0.12")  # the paper's own settings
+FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05,0.12>"
+WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=<0.8,0.9>"
+
+
+@dataclass(frozen=True)
+class System:
+    name: str
+    settings: str  # changes to the recipe
+    policies: tuple[str, ...]
+    cost: float = (
+        1.0  # of an update beside one of multi-path, to predict by: measured for aligned, a cautious guess for ped
+    )
+    bank: tuple[str, ...] = ()  # systems that it asks in turn, by lag; it has nothing of its own to train
+    curve: str = ""  # whose points its points are, if not its own
+
+    @property
+    def label(self) -> str:
+        return self.curve or self.name
+
+
+WAITING = tuple(f"wait-{k}" for k in (1, 3, 5, 7, 9))
+
+SYSTEMS = (
+    # the paper's systems
+    System("offline", "system=offline", ("offline",)),
+    System("offline-bidirectional", "system=offline-bidirectional", ("offline",)),
+    *(System(name, f"system=wait-k paths.k={name[5:]}", (f"wait-k:k={name[5:]}",), curve="wait-k") for name in WAITING),
+    System("multi-path", "system=multi-path", (FIXED, SCHEDULES, *ADAPTIVE, "offline")),  # also: a plain continuation
+    System("adaptive-wait-k", "", ADAPTIVE, bank=WAITING),
+    System(
+        "ped", "system=ped", (FIXED, PE, FLIP, *PUBLISHED, f"random {PE}", SCHEDULES, *ADAPTIVE, "offline"), cost=2.0
+    ),
+    # what PED is made of, one part taken away; without post-evaluation it is the fixed policy of `ped` above
+    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, PE, FLIP), cost=2.0),
+    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, PE, FLIP), cost=2.0),
+    System("ped-without-token", "system=ped losses.token=0", (FIXED, PE, FLIP), cost=2.0),
+    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, PE, FLIP), cost=2.0),
+    System("disturbed", "system=disturbed", (FIXED,)),  # a plain continuation on disturbed paths, without capsules
+    # ours: the degree learns from word alignments (data.align=true)
+    System("aligned", "system=aligned", (FIXED, WEIGH, PE, "offline"), cost=1.35),
+)
+
+# picture: the lines in it, each a system (or curve) and a kind of policy
+PICTURES = {
+    "systems": (
+        ("offline", "offline"),
+        ("wait-k", "wait-k"),
+        ("multi-path", "wait-k"),
+        ("adaptive-wait-k", "adaptive"),
+        ("multi-path", "adaptive"),
+        ("ped", "pe"),
+        ("ped", "pe-flip"),
+        ("aligned", "weigh"),
+    ),
+    "ablation": (
+        ("ped", "pe"),
+        ("ped", "wait-k"),
+        ("ped", "random"),
+        ("ped-without-disturbed", "pe"),
+        ("ped-without-segment", "pe"),
+        ("ped-without-token", "pe"),
+        ("ped-without-both", "pe"),
+        ("disturbed", "wait-k"),
+    ),
+}
+
+# compared by paired bootstrap, each at the point nearest in lag to every point of the first
+RIVALS = (
+    ("multi-path", "wait-k"),
+    ("wait-k", "wait-k"),
+    ("ped", "wait-k"),
+    ("ped", "pe"),
+    ("ped", "pe-flip"),
+    ("ped", "random"),
+)
+
+_ANY, _BEST = re.compile(r"\{([^}]*)\}"), re.compile(r"<([^>]*)>")
+
+
+def each(pattern: str) -> list[str]:
+    """All policies that a pattern without choices stands for, as results name them."""
+    return [str(parse(text)) for text in _filled(pattern, _ANY)]
+
+
+def choices(pattern: str) -> list[str]:
+    """The patterns of which the development sets choose one; a pattern without choices is the only one of itself."""
+    return _filled(pattern, _BEST)
+
+
+def _filled(pattern: str, blank: re.Pattern[str]) -> list[str]:
+    pieces = blank.split(pattern)  # text, options, text, options, …, text
+    options = [piece.split(",") if n % 2 else [piece] for n, piece in enumerate(pieces)]
+    return ["".join(chosen) for chosen in itertools.product(*options)]

@@ -1,0 +1,290 @@
+"""The scripts that make the published results: a comparison from training to tables, and the paper's data sets in their own formats."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bethink import cli, toy
+from bethink.errors import DataError
+from bethink.evaluate import load_results
+from bethink.folder import WEIGHTS, Folder
+from bethink.policy import RULES, parse
+from bethink.train.recipe import Recipe
+from bethink.translator import Translator
+
+ROOT = Path(__file__).parents[1]
+TINY = """model.width=16 model.hidden=16 model.heads=2 model.encoder_layers=1 model.decoder_layers=1 model.capsules.width=8
+model.capsules.hidden=8 train.tokens=300 train.buckets=1 train.warmup=2 train.updates=12 train.log=4 train.save=12 train.validate=12
+train.average=1 train.tensorboard=false""".split()
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Imports a script, for this test alone, and the policy it adds."""
+    monkeypatch.syspath_prepend(str(ROOT / "runs"))
+    before, rules = set(sys.modules), dict(RULES)
+    yield importlib.import_module
+    for name in RULES.keys() - rules:
+        del RULES[name]
+    for name in set(sys.modules) - before:
+        if Path(getattr(sys.modules[name], "__file__", None) or "").parent == ROOT / "runs":
+            del sys.modules[name]
+
+
+@pytest.fixture
+def here(runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training, which has a process of its own, stays in this one, where the heavy imports are done."""
+    monkeypatch.setattr(runs("compare"), "bethink", lambda command, _: cli.main(command))
+
+
+@pytest.fixture
+def table(runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table of systems, cut down to what shows every kind of row."""
+    systems = runs("systems")
+    fixed, pe = "wait-k:k={1,3}", "pe:k={1,3},rho=<0.001,0.9>,r=2"
+    rows = (
+        systems.System("wait-1", "system=wait-k paths.k=1", ("wait-k:k=1",), curve="wait-k"),
+        systems.System("multi-path", "system=multi-path", (fixed,)),
+        systems.System("bank", "", ("adaptive:rho_1=0.2,rho_k=0,k_max=10",), bank=("wait-1", "wait-3")),
+        systems.System("ped", "system=ped", (fixed, pe, f"random {pe}"), cost=2),
+    )
+    monkeypatch.setattr(runs("compare"), "SYSTEMS", rows)
+    monkeypatch.setattr(runs("measure"), "FIXED", fixed)
+    monkeypatch.setattr(runs("report"), "SAMPLES", 20)
+
+
+def write(path: Path, lines: list[str]) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def held_out(folder: Path, name: str, seed: int) -> list[str]:
+    pairs = list(toy.sentences(8, seed))
+    return [
+        name,
+        *(write(folder / f"{name}.{side}", [getattr(p, side) for p in pairs]) for side in ("source", "target")),
+    ]
+
+
+@pytest.mark.usefixtures("here", "table")
+def test_a_comparison_from_training_to_tables(
+    tmp_path: Path, runs: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare, work, data = runs("compare").main, tmp_path / "work", tmp_path / "data"
+    assert cli.main(["prepare", "tiny", "data.toy=300", "--out", str(data)]) == 0
+    systems = ["--systems", "multi-path", "ped"]
+    training = ["train", str(work), "tiny", *TINY, "--data", str(data), *systems]
+
+    assert compare([*training, "--seconds", "0.5", "--plan"]) == 0
+    assert "still to do: 18 s" in capsys.readouterr().out  # 12 updates of half a second, and 12 that take twice as long
+    assert compare([*training, "--seconds", "0.5", "--within", "9"]) == 0
+    assert "ped: left for another day" in capsys.readouterr().out
+    first = (work / "multi-path" / "cost.json").stat().st_mtime_ns
+    assert compare(training) == 0
+    assert (work / "multi-path" / "cost.json").stat().st_mtime_ns == first, "what is done is not done again"
+    cost = json.loads((work / "ped" / "cost.json").read_text())
+    assert cost["updates"] == 12
+    assert cost["seconds"] > 0 < cost["tokens/s"]
+
+    for name in ("wait-1", "wait-3"):  # a bank asks models of one vocabulary; whose they are does not matter here
+        (work / name).symlink_to(work / "multi-path")
+    sets = ["--dev", *held_out(tmp_path, "seen", 1), "--test", *held_out(tmp_path, "new", 2)]
+    assert compare(["evaluate", str(work), *sets]) == 0
+    results = work / "results"
+    tried = {path.name for path in (results / "dev" / "seen" / "ped").iterdir()}
+    assert {"pe_k=1_rho=0.001_r=2", "pe_k=1_rho=0.9_r=2"} < tried, "development sets see all choices"
+    met = {path.name for path in (results / "test" / "new" / "ped").iterdir()}
+    assert len([name for name in met if name.startswith("pe_")]) == 2, "test sets see one of them"
+    assert len([name for name in met if name.startswith("random_")]) == 2
+    assert len(list((results / "test" / "new" / "bank").iterdir())) == 1
+    before = {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
+    assert compare(["evaluate", str(work), *sets]) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
+
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "results.md").write_text("# Results\n")
+    assert compare(["tables", str(work), "--name", "toy", "--root", str(tmp_path)]) == 0
+    page = (tmp_path / "docs" / "results.md").read_text()
+    assert page.startswith("# Results\n")
+    assert "| ped | `pe:k=1,rho=" in page
+    assert "tok:13a" in page
+    assert "Paired bootstrap" in page
+    assert "<svg" in (tmp_path / "docs" / "figures" / "toy-new-systems.svg").read_text()
+    assert (tmp_path / "runs" / "logs" / "toy-ped.jsonl").read_bytes() == (work / "ped" / "log.jsonl").read_bytes()
+    record = tmp_path / "runs" / "logs" / "toy.json"
+    runs("report").publish(json.loads(record.read_text()), "toy", tmp_path)
+    assert (tmp_path / "docs" / "results.md").read_text() == page, "the record alone makes the same page"
+
+
+def test_models_travel_in_parts(tmp_path: Path, runs: Callable[[str], Any]) -> None:
+    compare, work, home = runs("compare").main, tmp_path / "work", tmp_path / "home"
+    data = tmp_path / "data"
+    cli.main(["prepare", "tiny", "data.toy=50", "--out", str(data)])
+    assert compare(["train", str(work), "tiny", *TINY, "--data", str(data), "--systems", "ped", "--updates", "2"]) == 0
+    for how in ("", "--int8"):
+        parts = tmp_path / f"parts{how}"
+        assert compare(["ship", str(work), "--to", str(parts), "--size", "0.05", *how.split()]) == 0
+        assert len(list(parts.glob("ped.tar.*"))) > 1
+        assert runs("pack").main(["unpack", str(parts / "ped.sha256"), "--to", f"{home}{how}"]) == 0
+        assert Path(f"{home}{how}", "ped", "log.jsonl").read_bytes() == (work / "ped" / "log.jsonl").read_bytes()
+        assert Translator(f"{home}{how}/ped").translate("ka")
+    half, whole = (Folder.open(place / "ped" / "model").path / WEIGHTS for place in (home, work))
+    assert half.stat().st_size < 0.6 * whole.stat().st_size
+
+
+def test_a_damaged_part_is_named(
+    tmp_path: Path, runs: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pack, parts = runs("pack"), tmp_path / "parts"
+    (tmp_path / "what").mkdir()
+    (tmp_path / "what" / "noise").write_bytes(os.urandom(3000))
+    hashes = pack.pack(tmp_path / "what", parts, 1000)
+    assert pack.unpack(hashes, tmp_path / "new") == tmp_path / "new" / "what"
+    assert (tmp_path / "new" / "what" / "noise").read_bytes() == (tmp_path / "what" / "noise").read_bytes()
+    assert all(part.stat().st_size <= 1000 for part in parts.glob("*.tar.*"))
+    (parts / "what.tar.01").write_bytes(b"?")
+    assert pack.main(["unpack", str(hashes), "--to", str(tmp_path / "again")]) == 1
+    assert "what.tar.01 is not what was packed" in capsys.readouterr().err
+    (parts / "what.tar.01").unlink()
+    with pytest.raises(DataError, match=r"what.tar.01 is missing"):
+        pack.unpack(hashes, tmp_path / "again")
+    assert not (tmp_path / "again" / "what").exists()
+
+
+def test_every_row_of_the_table_means_something(runs: Callable[[str], Any]) -> None:
+    systems = runs("systems")
+    names = [system.name for system in systems.SYSTEMS]
+    assert len(set(names)) == len(names)
+    for system in systems.SYSTEMS:
+        assert set(system.bank) <= set(names)
+        Recipe.load("tiny", system.settings.split())
+        for pattern in system.policies:
+            plain = pattern.removeprefix("random ")
+            found = [policy for option in systems.choices(plain) for policy in systems.each(option)]
+            assert found == [str(parse(policy)) for policy in found]
+            assert len(systems.choices(plain)) == 1 or systems.FIXED in system.policies, (
+                "choices are made beside wait-k"
+            )
+    drawn = {name for lines in (*systems.PICTURES.values(), systems.RIVALS) for name, _ in lines}
+    assert drawn <= {system.label for system in systems.SYSTEMS}
+
+
+def test_lots_are_drawn_as_often_as_asked_and_always_the_same(runs: Callable[[str], Any]) -> None:
+    verdicts, policy = runs("verdicts"), "random:k=2,p=0.3,r=1000"
+    translator = verdicts.Lots("toy")
+    sources = [pair.source for pair in toy.sentences(30, 5)]
+    alone = list(translator.translate_many(sources, policy, batch=1))
+    together = list(translator.translate_many(sources, policy, batch=64))
+    assert [t.path for t in alone] == [t.path for t in together]
+    rule = parse(policy)
+    seen = [rule._passes(SimpleNamespace(written=w, read=r)) for w in range(50) for r in range(50)]
+    assert 0.27 < sum(seen) / len(seen) < 0.33
+
+
+def test_verdicts_are_counted(runs: Callable[[str], Any]) -> None:
+    counted = runs("verdicts").Counted(parse("pe:k=2,rho=0.2,r=1000"))
+    found = list(Translator("toy").translate_many([pair.source for pair in toy.sentences(40, 6)], counted))
+    open_writes = sum(step.read < t.source_tokens for t in found for step in t.writes)
+    assert counted.verdicts[True] == open_writes, "where a word can wait for ever, all that is written was accepted"
+    assert 0 < counted.accepted < 1
+
+
+# the paper's data sets
+
+
+def vietnamese(folder: Path) -> None:
+    """The Stanford release: tokenised, cased, entities escaped."""
+    english = ["I &apos;m here , and that &apos;s it .", "&quot; Yes , &quot; she said .", "We read it 30 years ago ."]
+    other = ["Tôi ở đây , và thế thôi .", "&quot; Vâng , &quot; cô ấy nói .", "Chúng tôi đã đọc nó 30 năm trước ."]
+    for name, count in (("train", 20), ("tst2012", 1), ("tst2013", 1)):
+        write(folder / f"{name}.en", english * count)
+        write(folder / f"{name}.vi", other * count)
+
+
+def iwslt14(folder: Path) -> None:
+    """The official archive: talks with tags, test sets in XML."""
+    said = {
+        "de": ("Über alles", "Das ist Satz {}, nicht wahr?"),
+        "en": ("On everything", "That’s sentence {}, isn't it?"),
+    }
+    for language, (title, sentence) in said.items():
+        head = ["<url>http://www.ted.com/1</url>", "<keywords>talks</keywords>", "<talkid>1</talkid>"]
+        body = [f"<title>{title}</title>", *(sentence.format(n) for n in range(60))]
+        write(folder / "de-en" / f"train.tags.de-en.{language}", [*head, *body])
+        for number, name in enumerate(("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")):
+            segment = f'<seg id="1"> {sentence.format(number)} </seg>'
+            xml = ['<?xml version="1.0" encoding="UTF-8"?>', "<mteval>", f"<title>{name}</title>", segment, "</mteval>"]
+            write(folder / "de-en" / f"IWSLT14.{name}.de-en.{language}.xml", xml)
+
+
+def wmt15(folder: Path) -> None:
+    """Raw and cased; Europarl has empty lines, and a line separator within a line."""
+    for name in ("europarl-v7.de-en", "commoncrawl.de-en", "news-commentary-v10.de-en", "newstest2013", "newstest2015"):
+        count = 2 if name.startswith("newstest") else 20
+        write(folder / f"{name}.de", [*["Die E-Mail kam\u2028an.", "Das Haus, das ich sah, ist grün."] * count, ""])
+        write(folder / f"{name}.en", [*["The e-mail\u2028arrived.", "The house that I saw is green."] * count, ""])
+
+
+EXPECTED = {
+    "iwslt15-en-vi": (vietnamese, "text.least=1", "i 'm here"),
+    "iwslt14-en-de": (iwslt14, "text.size=70", "that 's sentence 0 , isn 't it ?"),
+    "wmt15-de-en": (wmt15, "text.size=70", "Die E @-@ Mail kam an ."),
+}
+
+
+@pytest.mark.usefixtures("here", "table")
+@pytest.mark.parametrize("recipe", EXPECTED)
+def test_the_papers_sets_from_their_own_formats_to_the_table(
+    tmp_path: Path, runs: Callable[[str], Any], recipe: str
+) -> None:
+    """The script's own commands, one after the other, in this process."""
+    make, setting, first = EXPECTED[recipe]
+    make(tmp_path / "corpora")
+    for command in recorded(
+        tmp_path, f"{recipe}.sh", tmp_path / "corpora", SETTINGS=" ".join([*TINY, setting]), SYSTEMS="multi-path"
+    ):
+        assert run(runs, command) == 0, command
+    data = tmp_path / "data" / recipe
+    source = (data / "test.source.txt").read_text(encoding="utf-8").splitlines()
+    assert source[0].lower().startswith(first.lower())
+    page = (tmp_path / "docs" / "results.md").read_text(encoding="utf-8")
+    assert "| multi-path | `wait-k:k=3,rate=1.0` |" in page
+    assert load_results(next((tmp_path / "runs" / recipe / "results" / "test").rglob("results.json")))
+
+
+def recorded(tmp_path: Path, script: str, corpora: Path, **environment: str) -> list[list[str]]:
+    """What a script would have Python do."""
+    log, stub = tmp_path / "commands", tmp_path / "python"
+    stub.write_text(f'#!/bin/sh\nfor word; do printf "%s\\037" "$word"; done >>"{log}"\necho >>"{log}"\n')
+    stub.chmod(0o755)
+    environment |= {"PYTHON": str(stub), "AT": str(tmp_path), "PATH": os.environ["PATH"]}
+    subprocess.run(["bash", str(ROOT / "runs" / script), str(corpora)], env=environment, check=True, cwd=tmp_path)
+    return [line.split("\037")[:-1] for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+def run(runs: Callable[[str], Any], command: list[str]) -> int:
+    if command[:2] == ["-m", "bethink"]:
+        return cli.main(command[2:])
+    result: int = runs(Path(command[0]).stem).main(command[1:])
+    return result
+
+
+@pytest.mark.parametrize("script", ["de-en", "en-de", "en-vi"])
+def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Callable[[str], Any], script: str) -> None:
+    commands = recorded(tmp_path, f"{script}.sh", tmp_path)
+    comparing = [runs("compare").options().parse_args(c[1:]) for c in commands if c[0] == "runs/compare.py"]
+    assert [args.do.__name__ for args in comparing][-3:] == ["train", "evaluate", "tables"]
+    prepared = next(c for c in commands if c[:3] == ["-m", "bethink", "prepare"])
+    settings = [word for word in prepared[4:] if "=" in word]
+    assert Recipe.load(prepared[3], settings).data.train
