@@ -1,72 +1,97 @@
 #!/usr/bin/env bash
-# Every analysis of one model, from its folder to docs/analyses.md and docs/figures/analyses: tables, numbers and pictures.
+# Every analysis of one model, from its folder to docs/figures/analyses and its sections of docs/analyses.md: numbers, tables, pictures.
 #
-#   runs/analyses.sh                            the toy model, on sentences of its own language: about two minutes on two cores
+#   runs/analyses.sh                            the toy model, on sentences of its own language
 #   runs/analyses.sh de-en CORPORA [RUN]        a real model; CORPORA holds de-en/newstest2013.{de,en} and alignments/rwth.{de,en,talp};
-#   runs/analyses.sh toy "" RUN                 RUN is the training run, whose constraint heads `overlap` asks
+#   runs/analyses.sh toy "" RUN                 RUN is the training run, whose constraint heads `overlap` asks; without it, no overlap
 #
-# Policies beside wait-k and adaptive-wait-k: POLICIES="pe:k=1,rho=0.2,r=8 …" (default: what the model recommends).
+# ANALYSES="alignment lag" makes only these.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 model=${1:-toy} corpora=${2:-} run=${3:-}
 bethink=${BETHINK:-bethink}
+analyses=${ANALYSES:-degree alignment overlap ablation robustness lag speed}
+lines=500 # of the test set that is translated; `robustness` and `lag` take fewer
 out=docs/figures/analyses/$model
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
-read -r -a own <<<"${POLICIES:-$(python -c "from bethink import Translator; print(Translator('$model').policy)")}"
-fixed=(wait-k:1 wait-k:3 wait-k:5 wait-k:7 wait-k:9)
-adaptive=(adaptive:0.4,0,10 adaptive:0.6,0,10 adaptive:0.8,0,10 adaptive:1,0.4,10)
+# The systems that are compared: the paper's baselines, a fixed schedule as fast as ours as a control, what the model recommends, and
+# post-evaluation where that is something else.
+recommended=$(python -c "from bethink import Translator; print(Translator('$model').policy)")
+at() { for k in "${@:2}"; do sed "s/:k=[0-9]*/:k=$k/" <<<"$1"; done; }
+mapfile -t fixed < <(at wait-k:k=1 1 3 5 7 9)
+mapfile -t paced < <(at wait-k:k=1,rate=1.2 1 3 5 7)
+mapfile -t own < <(at "$recommended" 1 2 4 6)
+adaptive=(adaptive:0.4,0,10 adaptive:0.6,0,10 adaptive:0.8,0,10 adaptive:1,0,10 adaptive:1,0.4,10)
+systems=("wait-k=fixed" "wait-k with rate 1.2=paced" "adaptive-wait-k=adaptive" "${recommended%%:*}=own")
+whole=(offline)
+felt=(wait-k:3 adaptive:0.6,0,10 "$recommended")
+if [[ $recommended != pe:* ]]; then
+    mapfile -t pe < <(at pe:k=1,rho=0.3,r=6 1 3 5 7)
+    systems+=("pe=pe")
+    felt+=("${pe[0]}")
+else
+    pe=()
+fi
+systems+=("offline=whole")
 
 if [ -n "$corpora" ]; then
+    profile=standard
     aligned=(--source "$corpora/alignments/rwth.de" --target "$corpora/alignments/rwth.en" --alignment "$corpora/alignments/rwth.talp")
-    head -n 500 "$corpora/de-en/newstest2013.de" >"$work/source"
-    head -n 500 "$corpora/de-en/newstest2013.en" >"$work/target"
+    head -n "$lines" "$corpora/de-en/newstest2013.de" >"$work/source"
+    head -n "$lines" "$corpora/de-en/newstest2013.en" >"$work/target"
 else
+    profile=paper
     aligned=()
-    python - "$work" <<'PYTHON'
+    python - "$work" "$lines" <<'PYTHON'
 import sys
 from pathlib import Path
 from bethink import toy
-pairs = list(toy.sentences(500, seed=102))
+pairs = list(toy.sentences(int(sys.argv[2]), seed=102))
 for side in ("source", "target"):
     (Path(sys.argv[1]) / side).write_text("".join(f"{getattr(pair, side)}\n" for pair in pairs), "utf-8")
 PYTHON
 fi
 text=(--source "$work/source" --target "$work/target")
 
-analyze() { "$bethink" analyze "$1" "${@:2}" --out "$out"; }
+wanted() { [[ " $analyses " == *" $1 "* ]]; }
+analyze() { if wanted "$1"; then "$bethink" analyze "$@" --model "$model" --threads 1 --out "$out"; fi; }
 
-analyze degree --model "$model" ${aligned[@]+"${aligned[@]}"} --limit 500 --policy adaptive:0.6,0,10 "${own[@]}"
-analyze alignment --model "$model" ${aligned[@]+"${aligned[@]}"}
-analyze robustness --model "$model" "${text[@]}" --policy wait-k:5 "${own[@]}"
-analyze lag --model "$model" --source "$work/source" --policy wait-k:3 adaptive:0.6,0,10 "${own[@]}"
-analyze speed --model "$model" --threads 1 --policy wait-k:3 adaptive:0.6,0,10 "${own[@]}"
-if [ -n "$run" ]; then
-    analyze overlap --model "$run" ${aligned[@]+"${aligned[@]}"}
-fi
-for kind in fixed adaptive own; do
-    declare -n policies=$kind
-    "$bethink" evaluate --model "$model" --source "$work/source" --reference "$work/target" --policy "${policies[@]}" --out "$work/$kind"
-done
-analyze ablation "wait-k=$work/fixed" "adaptive-wait-k=$work/adaptive" "own=$work/own"
-
-{
-    echo "# Analyses"
-    echo
-    echo "Made by \`runs/analyses.sh\`; the numbers are those of the JSON files beside the pictures. [method.md](method.md) says what they mean."
-    for folder in docs/figures/analyses/*/; do
-        name=$(basename "$folder")
-        echo
-        echo "## Model \`$name\`"
-        for part in degree alignment overlap ablation robustness lag speed; do
-            [ -f "$folder/$part.md" ] || continue
-            printf '\n### %s\n\n![%s](figures/analyses/%s/%s.svg)\n\n' "$part" "$part" "$name" "$part"
-            cat "$folder/$part.md"
-        done
+compare_systems() {
+    local named=() system
+    for system in "${systems[@]}"; do
+        local -n policies=${system##*=}
+        "$bethink" evaluate --model "$model" --threads 1 --source "$work/source" --reference "$work/target" --policy "${policies[@]}" \
+            --out "$work/${system##*=}"
+        named+=("${system%=*}=$work/${system##*=}")
     done
-} >"$work/analyses.md"
-mv "$work/analyses.md" docs/analyses.md
-chmod 644 docs/analyses.md
+    "$bethink" analyze ablation "${named[@]}" --profile "$profile" --out "$out"
+}
+
+# One core translates, another looks at gold alignments and noise; where time is measured, nothing runs beside it.
+if wanted ablation; then compare_systems & else true & fi
+analyze degree ${aligned[@]+"${aligned[@]}"} --limit 508 --policy "${felt[@]}"
+analyze alignment ${aligned[@]+"${aligned[@]}"} --limit 508 --policy "${fixed[@]}" "${paced[@]}" "${adaptive[@]}" "${own[@]}" ${pe[@]+"${pe[@]}"}
+analyze robustness "${text[@]}" --limit 300 --policy wait-k:5 "$recommended"
+wait $!
+analyze lag --source "$work/source" --limit 100 --policy "${felt[@]}"
+analyze speed --policy "${felt[@]}"
+if [ -n "$run" ] && wanted overlap; then
+    "$bethink" analyze overlap --model "$run" ${aligned[@]+"${aligned[@]}"} --out "$out"
+fi
+
+PYTHONPATH=runs python - "$model" <<'PYTHON'
+import sys
+from pathlib import Path
+from tables import insert
+from bethink.evaluate.analyses.catalogue import CATALOGUE, load, section
+model = sys.argv[1]
+for name in CATALOGUE:
+    record = Path("docs/figures/analyses", model, f"{name}.json")
+    if record.is_file():
+        text = section(*load(record), f"figures/analyses/{model}/{name}.svg")
+        insert(Path("docs/analyses.md"), f"{model}/{name}", f"### {name}\n\n{text}")
+PYTHON

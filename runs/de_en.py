@@ -17,7 +17,7 @@ from tables import above, bleu, insert, lag
 
 from bethink.evaluate import Result
 from bethink.evaluate.instances import read_log
-from bethink.evaluate.plots import curves
+from bethink.evaluate.plots import curves, logs_in
 from bethink.evaluate.quality import compare
 from bethink.evaluate.run import load_results
 from bethink.files import write_atomically
@@ -38,7 +38,8 @@ def section(folder: Path) -> str:
     """One test set: the table, the picture, the scores."""
     results = sorted(load_results(folder), key=place)
     name = folder.name
-    curves(results, ROOT / "docs" / "figures" / f"de-en-{name}.svg", "LAAL", "simuleval")
+    picture = ROOT / "docs" / "figures" / f"de-en-{name}.svg"
+    curves(results, picture, "LAAL", "simuleval", logs=logs_in(folder, results))
     record = [result.to_dict() for result in results]
     write_atomically(ROOT / "runs" / "logs" / f"de-en-{name}.json", (json.dumps(record, indent=1) + "\n").encode())
     lines = [

@@ -65,6 +65,19 @@ def test_the_markdown_holds_the_numbers_of_the_record(
         assert row[1:3] == [f"{point['AL']:.2f}", f"{point['DAL']:.2f}"]
 
 
+def test_tables_and_pictures_are_made_again_from_the_numbers_alone(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    _, printed, _ = run(capsys, "speed", "--model", model, "--turns", 1, "--out", first)
+    code, again, error = run(capsys, "redraw", first / "speed.json", "--out", second)
+    assert (code, error) == (0, "")
+    assert again == printed.replace(str(first), str(second))
+    assert {file.name: file.read_bytes() for file in first.iterdir()} == {
+        file.name: file.read_bytes() for file in second.iterdir()
+    }
+
+
 def test_ablation_reads_results(
     model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -89,6 +102,8 @@ def test_ablation_reads_results(
         (["overlap", "--model", "MODEL"], 1, "no constraint heads"),
         (["degree", "--model", "MODEL", "--source", "nowhere", "--target", "nowhere"], 1, "cannot read nowhere"),
         (["degree", "--model", "MODEL", "--source", "nowhere"], 2, "--target is missing"),
+        (["redraw", "nowhere/degree.json"], 1, "cannot read nowhere"),
+        (["redraw", "nowhere/degre.json"], 2, "no analysis named 'degre'"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_sentence(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bethink.errors import DataError, UsageError
-from bethink.evaluate import Quality, Result, Scores, plots
-from tests.evaluate.made import translation
+from bethink.evaluate import Quality, Result, Scores, evaluate, plots
+from bethink.evaluate.analyses.intervals import interval
+from bethink.evaluate.drawing import band
+from bethink.policy import WaitK, parse
+from tests.evaluate.made import FakeTranslator, golden_lines, translation
 
 
 def result(policy: str, lag: float, bleu: float, model: str = "m") -> Result:
@@ -47,6 +51,57 @@ def test_text_in_an_svg_needs_no_font(tmp_path: Path) -> None:
     root = ET.parse(tmp_path / "a.svg").getroot()
     assert not list(root.iter("{http://www.w3.org/2000/svg}text"))
     assert not list(root.iter("{http://www.w3.org/2000/svg}date"))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("results")
+    sources, references = golden_lines("source.txt"), golden_lines("reference.txt")
+    translator: Any = FakeTranslator(sources, references)
+    evaluate(translator, sources, references, [WaitK(1), WaitK(3), parse("offline")], made)
+    return made
+
+
+def bands(picture: Path) -> int:
+    """How many areas a picture fills between lines, and how many points stand on a bar."""
+    kinds = ("FillBetweenPolyCollection", "LineCollection")
+    return sum(picture.read_text("utf-8").count(f'id="{kind}') for kind in kinds)
+
+
+def test_a_line_whose_logs_are_there_has_a_band(folder: Path, tmp_path: Path) -> None:
+    results, logs = plots.load([folder])
+    assert len(results) == len(logs) == 3
+    plots.curves(results, tmp_path / "with.svg", logs=logs)
+    plots.curves(results, tmp_path / "without.svg")
+    assert (bands(tmp_path / "with.svg"), bands(tmp_path / "without.svg")) == (1, 0)
+    plots.curves(results[:1], tmp_path / "one.svg", logs=logs)
+    assert bands(tmp_path / "one.svg") == 2  # a point stands on a bar instead
+
+
+def test_the_band_is_as_high_as_the_interval(folder: Path) -> None:
+    from matplotlib.figure import Figure
+
+    results, logs = plots.load([folder])
+    halves = [interval(logs[result.model, result.policy], "BLEU", "paper") for result in results[:2]]
+    axes = Figure().add_subplot()
+    band(axes, [(1, 30), (3, 40)], halves, 0)
+    box = axes.collections[0].get_datalim(axes.transData)
+    assert (box.y0, box.y1) == pytest.approx((min(30 - halves[0], 40 - halves[1]), max(30 + halves[0], 40 + halves[1])))
+
+
+def test_results_away_from_their_logs_are_drawn_without_bands(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_bytes((folder / "results.json").read_bytes())
+    results, logs = plots.load([tmp_path / "results.json"])
+    assert (len(results), logs) == (3, {})
+    plots.curves(results, tmp_path / "a.svg", logs=logs)
+    assert bands(tmp_path / "a.svg") == 0
+
+
+def test_a_line_with_a_log_missing_has_no_band(folder: Path, tmp_path: Path) -> None:
+    results, logs = plots.load([folder])
+    some = {key: log for key, log in logs.items() if key[1] != str(WaitK(3))}
+    plots.curves(results, tmp_path / "a.svg", logs=some)
+    assert bands(tmp_path / "a.svg") == 0
 
 
 def test_a_line_is_a_policy_whatever_its_k() -> None:

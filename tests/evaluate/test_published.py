@@ -1,67 +1,90 @@
-"""docs/analyses.md says what the JSON files beside its pictures say, to the last digit printed."""
+"""What is published is what was measured: every table is made again from its numbers and compared to the letter."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+from bethink.evaluate import Result
+from bethink.evaluate.analyses.catalogue import ENDINGS, load, markdown, section
+from bethink.evaluate.analyses.records import to_json
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 RECORDS = sorted((DOCS / "figures" / "analyses").glob("*/*.json"))
-NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
-FIRST = ("system", "policy", "path", "d", "source")  # columns that hold names
+SECTION = re.compile(r"<!-- (\S+): begin -->\n(.*?)\n<!-- \1: end -->", re.DOTALL)
+CHANCE = re.compile(r"p = \d\.\d{3}")  # of a bootstrap over translations that are not published
 
 
-def numbers(record: Any) -> Iterator[float]:
-    if isinstance(record, dict):
-        yield from itertools.chain.from_iterable(map(numbers, record.values()))
-    elif isinstance(record, list):
-        yield from itertools.chain.from_iterable(map(numbers, record))
-    elif isinstance(record, int | float) and not isinstance(record, bool):
-        yield record
-
-
-def cells(markdown: str) -> Iterator[str]:
-    headings: list[str] = []
-    for line in markdown.splitlines():
-        if not line.startswith("|"):
-            headings = []
-            continue
-        row = [cell.strip() for cell in line.strip("|").split("|")]
-        if not headings:
-            headings = row
-        elif not line.startswith("|---"):
-            yield from (cell for name, cell in zip(headings, row, strict=True) if name not in FIRST and cell)
-
-
-def forms(values: list[float]) -> set[str]:
-    """Every way in which the tables print a number, differences to the others among them."""
-    found = set()
-    differences = {a - b for a, b in itertools.permutations(values, 2)} if len(values) < 200 else set()
-    for value in values:
-        found |= {f"{scale * value:.{digits}f}" for scale in (1, 100, 1000) for digits in range(4)}
-    return found | {f"{value:+.2f}" for value in {*values, *differences}}
+def sections(page: Path) -> dict[str, str]:
+    found = SECTION.findall(page.read_text("utf-8"))
+    assert len(dict(found)) == len(found), f"{page} has two sections of one name"
+    return dict(found)
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: f"{path.parent.name}-{path.stem}")
-def test_the_text_says_what_was_measured(path: Path) -> None:
-    markdown = path.with_suffix(".md").read_text("utf-8")
-    assert markdown in (DOCS / "analyses.md").read_text("utf-8")
-    known = forms(list(numbers(json.loads(path.read_text("utf-8")))))
-    missing = [
-        number.group()
-        for cell in cells(markdown)
-        for number in NUMBER.finditer(cell.replace(" ± ", " "))
-        if number.group() not in known
-    ]
-    assert not missing
+def test_the_tables_of_an_analysis_follow_from_its_numbers(path: Path) -> None:
+    name, finding = load(path)
+    assert path.read_text("utf-8") == to_json(finding)
+    assert path.with_suffix(".md").read_text("utf-8") == markdown(name, finding)
+    assert all(path.with_suffix(f".{ending}").is_file() for ending in ENDINGS)
 
 
-def test_something_is_published() -> None:
-    assert RECORDS
-    assert all(path.with_suffix(ending).is_file() for path in RECORDS for ending in (".md", ".svg", ".png"))
+def test_the_page_of_analyses_holds_these_tables_and_no_others() -> None:
+    expected = {}
+    for path in RECORDS:
+        model, (name, finding) = path.parent.name, load(path)
+        picture = f"figures/analyses/{model}/{name}.svg"
+        expected[f"{model}/{name}"] = f"### {name}\n\n{section(name, finding, picture)}"
+    page = DOCS / "analyses.md"
+    assert sections(page) == expected
+    assert "\n|" not in SECTION.sub("", page.read_text("utf-8"))
+
+
+def test_both_bundled_models_are_analysed() -> None:
+    published = {f"{path.parent.name}/{path.stem}" for path in RECORDS}
+    names = ("degree", "alignment", "ablation", "robustness", "lag", "speed")
+    assert published == {f"{model}/{name}" for model in ("de-en", "toy") for name in names} | {"toy/overlap"}
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """runs/de_en.py over the published scores; it writes nothing, and every p is 0."""
+    monkeypatch.syspath_prepend(ROOT / "runs")
+    import de_en
+
+    def published(folder: Path) -> list[Result]:
+        record = json.loads((ROOT / "runs" / "logs" / f"de-en-{folder.name}.json").read_text("utf-8"))
+        return [Result.from_dict(each) for each in record]
+
+    def instead(name: str, answer: Any) -> None:
+        monkeypatch.setattr(de_en, name, lambda *_args, **_settings: answer)
+
+    monkeypatch.setattr(de_en, "load_results", published)
+    instead("read_log", [SimpleNamespace(reference="", prediction="")])
+    instead("compare", [None, SimpleNamespace(p_value=0.0)])
+    instead("curves", None)
+    instead("write_atomically", None)
+    return de_en
+
+
+def sets() -> list[Path]:
+    """The test sets with published scores, in the order of the page."""
+    names = re.findall(r"^\*\*(\S+)\*\*$", sections(DOCS / "results.md")["de-en"], re.MULTILINE)
+    assert names
+    return [Path(name) for name in names]
+
+
+def test_the_german_results_are_those_of_the_logs(script: ModuleType) -> None:
+    made = "\n\n".join(map(script.section, sets()))
+    assert CHANCE.sub("p", sections(DOCS / "results.md")["de-en"]) == CHANCE.sub("p", made)
+
+
+def test_the_scores_on_the_card_are_those_of_the_logs(script: ModuleType) -> None:
+    made = "\n\n".join(map(script.scores, sets()))
+    assert sections(ROOT / "models" / "de-en" / "MODEL_CARD.md")["scores"] == made

@@ -22,7 +22,6 @@ from bethink.policy import Policy, WaitK, parse
 
 if TYPE_CHECKING:
     from bethink.evaluate.analyses.gold import Gold, Pair
-    from bethink.evaluate.analyses.sheet import Sheet
     from bethink.translator import Translator
 
 TOY_SEED = 102  # of the sentences that stand in for files where the model speaks the toy language
@@ -36,11 +35,8 @@ class Finding(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
 
-Found: TypeAlias = "tuple[Finding, list[Sheet], Callable[[Any, Path], None]]"
-
-
 def kind(
-    kinds: Kinds, name: str, summary: str, about: str, examples: Sequence[str], analyse: Callable[..., Found]
+    kinds: Kinds, name: str, summary: str, about: str, examples: Sequence[str], analyse: Callable[..., Finding]
 ) -> argparse.ArgumentParser:
     made = kinds.add_parser(
         name,
@@ -135,12 +131,11 @@ def _add_degree(kinds: Kinds) -> None:
     add_model(made)
 
 
-def _degree(args: argparse.Namespace) -> Found:
-    from bethink.evaluate.analyses import degree, degree_sheets, pictures
+def _degree(args: argparse.Namespace) -> Finding:
+    from bethink.evaluate.analyses import degree
 
     translator = open_translator(args)
-    found = degree.look(translator, _gold(args, translator), args.policy or [translator.policy], [*args.k, None])
-    return found, degree_sheets.sheets(found), pictures.degree
+    return degree.look(translator, _gold(args, translator), args.policy or [translator.policy], [*args.k, None])
 
 
 def _add_alignment(kinds: Kinds) -> None:
@@ -159,12 +154,11 @@ def _add_alignment(kinds: Kinds) -> None:
     add_model(made)
 
 
-def _alignment(args: argparse.Namespace) -> Found:
-    from bethink.evaluate.analyses import alignment, pictures
+def _alignment(args: argparse.Namespace) -> Finding:
+    from bethink.evaluate.analyses import alignment
 
     translator = open_translator(args)
-    found = alignment.paths(translator, _gold(args, translator), args.policy or _family(translator))
-    return found, alignment.sheets(found), pictures.alignment
+    return alignment.paths(translator, _gold(args, translator), args.policy or _family(translator))
 
 
 def _add_overlap(kinds: Kinds) -> None:
@@ -185,9 +179,9 @@ def _add_overlap(kinds: Kinds) -> None:
     add_model(made)
 
 
-def _overlap(args: argparse.Namespace) -> Found:
+def _overlap(args: argparse.Namespace) -> Finding:
     from bethink import folder
-    from bethink.evaluate.analyses import overlap, pictures
+    from bethink.evaluate.analyses import overlap
 
     try:
         from bethink.model.bags import Bags
@@ -196,8 +190,7 @@ def _overlap(args: argparse.Namespace) -> Found:
     args.model = args.model or DEFAULT
     bags = Bags.load(folder.Folder.open(folder.find(args.model)))
     translator = open_translator(args)
-    found = overlap.overlap(translator.name, bags, _gold(args, translator), args.k)
-    return found, overlap.sheets(found), pictures.overlap
+    return overlap.overlap(translator.name, bags, _gold(args, translator), args.k)
 
 
 def _add_ablation(kinds: Kinds) -> None:
@@ -224,8 +217,8 @@ def _add_ablation(kinds: Kinds) -> None:
     )
 
 
-def _ablation(args: argparse.Namespace) -> Found:
-    from bethink.evaluate.analyses import ablation, pictures
+def _ablation(args: argparse.Namespace) -> Finding:
+    from bethink.evaluate.analyses import ablation
 
     systems: dict[str, str] = {}
     for text in args.systems:
@@ -235,10 +228,8 @@ def _ablation(args: argparse.Namespace) -> Found:
         raise UsageError(
             "two systems have the same name; give each its own, as in: ped=results/ped plain=results/plain"
         )
-    found = ablation.compare(
-        ablation.load(systems, [str(policy) for policy in args.policy]), args.profile, args.samples
-    )
-    return found, ablation.sheets(found), pictures.ablation
+    entries = ablation.load(systems, [str(policy) for policy in args.policy])
+    return ablation.compare(entries, args.profile, args.samples)
 
 
 def _add_speed(kinds: Kinds) -> None:
@@ -258,14 +249,14 @@ def _add_speed(kinds: Kinds) -> None:
     add_model(made)
 
 
-def _speed(args: argparse.Namespace) -> Found:
+def _speed(args: argparse.Namespace) -> Finding:
     from bethink.cli import bench
-    from bethink.evaluate.analyses import pictures, speed
+    from bethink.evaluate.analyses import speed
 
     translator = open_translator(args)
     sentences = bench.sentences(args.source, translator)
     policies = args.policy or contrasts(translator)
-    found = speed.speed(
+    return speed.speed(
         translator.name,
         len(sentences),
         args.streams,
@@ -273,7 +264,6 @@ def _speed(args: argparse.Namespace) -> Found:
         lambda policy: speed.once(translator, sentences, policy, args.streams),
         args.turns,
     )
-    return found, speed.sheets(found), pictures.speed
 
 
 def contrasts(translator: Translator) -> list[Policy]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from bethink.cli.analyses import Found, Kinds, add_pairs, contrasts, kind, pairs, toy_pairs
+from bethink.cli.analyses import Finding, Kinds, add_pairs, contrasts, kind, pairs, toy_pairs
 from bethink.cli.common import above_zero, add_model, add_policy, count, open_translator
 from bethink.errors import MissingExtra, UsageError
 
@@ -29,8 +29,8 @@ def _add_lag(kinds: Kinds) -> None:
     add_model(made)
 
 
-def _lag(args: argparse.Namespace) -> Found:
-    from bethink.evaluate.analyses import lag, pictures
+def _lag(args: argparse.Namespace) -> Finding:
+    from bethink.evaluate.analyses import lag
     from bethink.evaluate.instances import read_lines
 
     translator = open_translator(args)
@@ -40,8 +40,7 @@ def _lag(args: argparse.Namespace) -> Found:
         lines = [pair.source for pair in toy_pairs(args.limit)]
     else:
         raise UsageError("--source is missing; give the text that is to be said with --source FILE")
-    found = lag.lags(translator, lines, args.policy or contrasts(translator), args.wpm)
-    return found, lag.sheets(found), pictures.lag
+    return lag.lags(translator, lines, args.policy or contrasts(translator), args.wpm)
 
 
 def _add_robustness(kinds: Kinds) -> None:
@@ -59,16 +58,15 @@ def _add_robustness(kinds: Kinds) -> None:
     add_model(made)
 
 
-def _robustness(args: argparse.Namespace) -> Found:
+def _robustness(args: argparse.Namespace) -> Finding:
     from bethink.evaluate import quality
-    from bethink.evaluate.analyses import pictures, robustness
+    from bethink.evaluate.analyses import robustness
 
     if not quality.available():
         raise MissingExtra("scoring translation quality", "train")
     translator = open_translator(args)
     sources, references = zip(*((pair.source, pair.target) for pair in pairs(args, translator)), strict=True)
-    found = robustness.robustness(translator, sources, references, args.policy or [translator.policy])
-    return found, robustness.sheets(found), pictures.robustness
+    return robustness.robustness(translator, sources, references, args.policy or [translator.policy])
 
 
 ADD = (_add_lag, _add_robustness)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from bethink.cli import analyses, analyses_live
-from bethink.cli.analyses import Finding
-from bethink.cli.common import Verbs, console, verb
-
-if TYPE_CHECKING:
-    from bethink.evaluate.analyses.sheet import Sheet
+from bethink.cli.analyses import Finding, Kinds
+from bethink.cli.common import EXAMPLES, Help, Verbs, console, verb
 
 
 def add(verbs: Verbs) -> None:
@@ -29,42 +22,49 @@ def add(verbs: Verbs) -> None:
             "alignment --source rwth.de --target rwth.en --alignment rwth.talp",
             "ablation ped=results/ped no-pe=results/no-pe --out analyses",
             "lag --source talk.de --wpm 150",
+            "redraw analyses/degree.json --out slides",
         ),
         run,
     )
     kinds = made.add_subparsers(
         title="analyses", metavar="ANALYSIS", dest="analysis", required=True, parser_class=type(made)
     )
-    for add_kind in (*analyses.ADD, *analyses_live.ADD):
+    for add_kind in (*analyses.ADD, *analyses_live.ADD, _add_redraw):
         add_kind(kinds)
 
 
 def run(args: argparse.Namespace) -> int:
-    finding, tables, draw = args.analyse(args)
-    out = console()
-    for table in tables:
-        out.print(table.table())
-    if args.out:
-        save(Path(args.out), args.analysis, finding, tables, draw)
-        out.print(f"written: {args.out}/{args.analysis}.json, .md, .svg and .png", markup=False, soft_wrap=True)
+    _show(args.analysis, args.analyse(args), args.out)
     return 0
 
 
-def save(folder: Path, name: str, finding: Finding, tables: Sequence[Sheet], draw: Callable[[Any, Path], None]) -> None:
-    """The numbers, the tables and the picture of one analysis."""
-    from bethink.evaluate.instances import write
+def _add_redraw(kinds: Kinds) -> None:
+    made = kinds.add_parser(
+        "redraw",
+        help="tables and pictures again, from the numbers alone",
+        description="Reads the JSON that an analysis wrote and makes its tables and pictures again, without a model or a text.",
+        epilog=EXAMPLES.format("  bethink analyze redraw analyses/*.json --out slides"),
+        formatter_class=Help,
+    )
+    made.add_argument("records", nargs="+", metavar="JSON", help="what analyses wrote, under the names they gave it")
+    made.add_argument("--out", metavar="DIR", help="write tables and pictures there")
+    made.set_defaults(run=_redraw)
 
-    record = json.dumps(_finite(finding.to_dict()), indent=1, ensure_ascii=False, allow_nan=False)
-    write(folder / f"{name}.json", record + "\n")
-    write(folder / f"{name}.md", "\n".join(table.markdown() for table in tables))
-    for ending in ("svg", "png"):
-        draw(finding, folder / f"{name}.{ending}")
+
+def _redraw(args: argparse.Namespace) -> int:
+    from bethink.evaluate.analyses.catalogue import load
+
+    for name, finding in map(load, args.records):
+        _show(name, finding, args.out)
+    return 0
 
 
-def _finite(value: Any) -> Any:
-    """JSON has no word for what is not a number."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _show(name: str, finding: Finding, folder: str | None) -> None:
+    from bethink.evaluate.analyses import catalogue
+
+    out = console()
+    for table in catalogue.tables(name, finding):
+        out.print(table.table())
+    if folder:
+        catalogue.save(Path(folder), name, finding)
+        out.print(f"written: {folder}/{name}.json, .md, .svg and .png", markup=False, soft_wrap=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -30,7 +30,7 @@ COLOURS = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
     "#000000",
 )
 MARKERS = "os^DvPXph<"  # as many more than colours that the pairs do not come again soon
-Place: TypeAlias = Literal["best", "lower right", "upper right"]  # of a legend
+Place: TypeAlias = Literal["best", "lower left", "lower right", "upper right"]  # of a legend
 FORMATS = ("svg", "png", "pdf")
 GREY, PALE = "#8a8a8a", "#f1f1f1"
 
@@ -70,6 +70,44 @@ def figure_in(out: str | os.PathLike[str], size: tuple[float, float]) -> Iterato
     write(Path(out), image.getvalue())
 
 
+def colour_of(n: int) -> str:
+    return COLOURS[n % len(COLOURS)]
+
+
+def line(axes: Axes, points: Iterable[tuple[float, float]], n: int, label: str, every: int = 1) -> None:
+    """The n-th line of a picture, in a colour and with a marker of its own."""
+    x, y = zip(*points, strict=True)
+    axes.plot(
+        x,
+        y,
+        color=colour_of(n),
+        marker=MARKERS[n % len(MARKERS)],
+        markersize=6,
+        markeredgecolor="white",
+        markevery=every,
+        linewidth=1.5,
+        label=label,
+    )
+
+
+def band(axes: Axes, points: Sequence[tuple[float, float]], halves: Sequence[float], n: int) -> None:
+    """How far chance may move each point of the n-th line, faintly behind it."""
+    x = [point[0] for point in points]
+    low, high = ([y + sign * half for (_, y), half in zip(points, halves, strict=True)] for sign in (-1, 1))
+    axes.fill_between(x, low, high, color=colour_of(n), alpha=0.1, linewidth=0)
+    for edge in (low, high):  # so that bands on top of each other can be told apart
+        axes.plot(x, edge, color=colour_of(n), alpha=0.45, linewidth=0.6)
+    if len(points) == 1:  # a point has no width to fill
+        axes.vlines(x, low, high, color=colour_of(n), alpha=0.5, linewidth=1.2)
+
+
+def level(axes: Axes, height: float, label: str, half: float | None = None, n: int = 0) -> None:
+    """A dashed line all across, for what does not depend on the axis; the n-th has gaps of its own."""
+    axes.axhline(height, color=GREY, linestyle=(0, (5, 2 + 2 * n)), linewidth=1.2, label=label)
+    if half is not None:
+        axes.axhspan(height - half, height + half, color=GREY, alpha=0.1, linewidth=0)
+
+
 def tidy_axes(axes: Axes, legend: Place | None = "best") -> None:
     """A quiet grid behind the lines, some air around them, and a legend that hides nothing."""
     axes.grid(color="#dddddd", linewidth=0.6)
@@ -81,4 +119,13 @@ def tidy_axes(axes: Axes, legend: Place | None = "best") -> None:
 
 def below(axes: Axes, columns: int) -> None:
     """A legend under the picture, for long names."""
-    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)
+    height = axes.get_window_extent().height / axes.figure.dpi  # inches; the label of the axis needs half of one
+    axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.48 / height), ncols=columns)
+
+
+def below_all(figure: Figure, axes: Axes, columns: int) -> None:
+    """One legend under several views that show the same lines."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(
+        handles, labels, frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=columns
+    )

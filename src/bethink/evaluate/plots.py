@@ -7,20 +7,42 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from bethink.errors import DataError
-from bethink.evaluate.drawing import BLACK, COLOURS, GREY, MARKERS, PALE, VERMILLION, figure_in, tidy_axes
+from bethink.evaluate.analyses.intervals import interval
+from bethink.evaluate.drawing import BLACK, PALE, VERMILLION, band, figure_in, level, line, tidy_axes
 from bethink.evaluate.latency import UNITS
-from bethink.evaluate.run import Result
+from bethink.evaluate.run import Result, load_results
 from bethink.trace import Translation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+Logs: TypeAlias = Mapping[tuple[str, str], Path]  # by model and policy
+
+
+def load(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Result], Logs]:
+    """The results in files of `bethink evaluate` or the folders that hold them, and where their logs lie."""
+    results: list[Result] = []
+    logs: dict[tuple[str, str], Path] = {}
+    for path in map(Path, paths):
+        found = load_results(path)
+        results += found
+        logs |= logs_in(path if path.is_dir() else path.parent, found)
+    return results, logs
+
+
+def logs_in(folder: Path, results: Iterable[Result]) -> Logs:
+    """The logs of results that are there; a results.json may have been moved away from them."""
+    places = {(result.model, result.policy): folder / result.log for result in results}
+    return {key: log for key, log in places.items() if log.is_file()}
 
 
 def curves(
@@ -30,28 +52,31 @@ def curves(
     profile: str = "paper",
     quality: str = "BLEU",
     quality_profile: str | None = None,
+    logs: Logs | None = None,
 ) -> None:
     """Quality against latency: one line per model and kind of policy, offline as a dashed level.
 
     `profile` is a latency profile. Quality is taken from `quality_profile`, by default `paper` beside `paper` and
-    `standard` beside the others.
+    `standard` beside the others. Where the `logs` of all points of a line are given, a band shows the 95 % interval of their
+    quality.
     """
     if not results:
         raise DataError("there are no results to draw; give at least one results.json of 'bethink evaluate'")
     chosen = quality_profile or ("paper" if profile == "paper" else "standard")
+    halves = {key: interval(log, quality, chosen) for key, log in (logs or {}).items()}
     with figure_in(out, (5.6, 3.7)) as figure:
         axes = figure.add_subplot()
-        _levels(axes, [r for r in results if r.policy == "offline"], quality, chosen)
+        _levels(axes, [r for r in results if r.policy == "offline"], quality, chosen, halves)
         lines = _lines([r for r in results if r.policy != "offline"])
         for number, (label, members) in enumerate(lines.items()):
-            points = sorted((_lag(r, profile, latency), _good(r, chosen, quality)) for r in members)
-            colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            x, y = zip(*points, strict=True)
-            axes.plot(
-                x, y, color=colour, marker=marker, markersize=6.5, markeredgecolor="white", linewidth=1.5, label=label
-            )
+            ordered = sorted(members, key=lambda r: (_lag(r, profile, latency), _good(r, chosen, quality)))
+            points = [(_lag(r, profile, latency), _good(r, chosen, quality)) for r in ordered]
+            known = [halves[r.model, r.policy] for r in ordered if (r.model, r.policy) in halves]
+            line(axes, points, number, label)
+            if len(known) == len(points):
+                band(axes, points, known, number)
         axes.set_xlabel(f"{latency} ({UNITS[profile]}, {profile} profile)")
-        axes.set_ylabel(f"{quality} ({chosen} profile)")
+        axes.set_ylabel(f"{quality} ({chosen} profile)" + (", band: 95 % interval" if halves else ""))
         tidy_axes(axes)
 
 
@@ -125,11 +150,12 @@ def _variant(policy: str) -> tuple[str, str]:
     return name, ", ".join(others) if others != settings else ""
 
 
-def _levels(axes: Axes, offline: Sequence[Result], quality: str, profile: str) -> None:
+def _levels(
+    axes: Axes, offline: Sequence[Result], quality: str, profile: str, halves: Mapping[tuple[str, str], float]
+) -> None:
     for number, result in enumerate(offline):
-        style = (0, (5, 2 + 2 * number))
         label = f"{result.model}: offline" if len(offline) > 1 else "offline"
-        axes.axhline(_good(result, profile, quality), color=GREY, linestyle=style, linewidth=1.2, label=label)
+        level(axes, _good(result, profile, quality), label, halves.get((result.model, result.policy)), number)
 
 
 def _lag(result: Result, profile: str, measure: str) -> float:

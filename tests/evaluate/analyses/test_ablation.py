@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bethink.errors import DataError
@@ -49,11 +50,18 @@ def test_each_system_is_compared_with_the_first_at_the_same_policy(systems: dict
 
 
 def test_points_within_the_first_curve_stand_above_it_by_their_difference(systems: dict[str, Path]) -> None:
-    found = compare(load(systems), samples=20)
-    curve = {row.AL: row.BLEU for row in found.rows if row.system == "base"}
-    for row in found.rows:
-        if row.system == "same" and row.above is not None:
-            assert row.above == pytest.approx(row.BLEU - curve[row.AL])
+    rows = compare(load(systems), samples=20).rows
+    base = [row for row in rows if row.system == "base"]
+    for row in rows:
+        if row.system == "same":
+            assert row.above == (0, 0, 0)
+        for measure, value in zip(("AL", "LAAL", "DAL"), row.above, strict=True):
+            lag, curve = getattr(row, measure), sorted((getattr(one, measure), one.BLEU) for one in base)
+            if row.system == "better":
+                inside = curve[0][0] <= lag <= curve[-1][0]
+                level = float(np.interp(lag, *zip(*curve, strict=True)))
+                assert value == (pytest.approx(row.BLEU - level) if inside else None)
+    assert all(row.above == (None, None, None) for row in base)
 
 
 def test_only_the_policies_named(systems: dict[str, Path]) -> None:

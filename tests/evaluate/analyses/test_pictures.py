@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from bethink.evaluate.analyses import pictures
 from bethink.evaluate.analyses.ablation import Ablation, Row
 from bethink.evaluate.analyses.alignment import Paths, Point
+from bethink.evaluate.analyses.catalogue import CATALOGUE
 from bethink.evaluate.analyses.degree import look
 from bethink.evaluate.analyses.gold import golden
 from bethink.evaluate.analyses.lag import Felt, Lags
@@ -27,27 +27,35 @@ def microscope(*, capsules: bool) -> Any:
 
 
 POINTS = tuple(Point(f"{name}:k={k},rate=1.0", k, k, 0.9, 0.5 / k, 7) for name in ("wait-k", "pe") for k in (1, 3))
-FINDINGS: dict[str, tuple[Callable[[Any, Path], None], Any]] = {
-    "degree": (pictures.degree, lambda: microscope(capsules=True)),
-    "plain": (pictures.degree, lambda: microscope(capsules=False)),
-    "alignment": (pictures.alignment, lambda: Paths("m", 2, POINTS)),
+FINDINGS: dict[str, tuple[str, Callable[[], Any]]] = {  # the analysis, and something it may find
+    "degree": ("degree", lambda: microscope(capsules=True)),
+    "plain": ("degree", lambda: microscope(capsules=False)),
+    "alignment": ("alignment", lambda: Paths("m", 2, POINTS)),
     "overlap": (
-        pictures.overlap,
+        "overlap",
         lambda: Overlap("m", 2, (Rates(1, 0.5, 0.6, 0.7, 0.8), Rates(3, 0.5, 0.6, 0.7, 0.8))),
     ),
-    "lag": (pictures.lag, lambda: Lags("m", 150, 2, (Felt("offline", 9, (1,), (2,), 0.1, tuple(range(101))),))),
+    "lag": ("lag", lambda: Lags("m", 150, 2, (Felt("offline", 9, (1,), (2,), 0.1, tuple(range(101))),))),
     "robustness": (
-        pictures.robustness,
+        "robustness",
         lambda: Robustness("m", "", tuple(Outcome(p, n, 2, 30, 3, 0, 0) for p in "ab" for n in ("clean", "typos"))),
     ),
     "speed": (
-        pictures.speed,
+        "speed",
         lambda: Speed("m", 2, 1, 3, (Pace("a", 1, 1, 1, 1, 1, 1), Pace("b", 2, 2, 1.5, 3, 2, 2))),
     ),
     "ablation": (
-        pictures.ablation,
+        "ablation",
         lambda: Ablation(
-            "paper", "", 2, (Row("a", "wait-k:k=1", 1, 1, 30, 0.5), Row("a", "wait-k:k=3", 3, 3, 31, None))
+            "paper",
+            "",
+            2,
+            (
+                Row("a", "wait-k:k=1", 1, 1, 1, 30, 0.5),
+                Row("a", "wait-k:k=3", 3, None, None, 31, None),
+                Row("b", "adaptive", 2, 2, 2, 31, 0.5, "a wait-k:k=1", 1, 1, 0.5, (0.5, None, 0.5)),
+                Row("b", "offline", 20, 20, 20, 35, 0.5),
+            ),
         ),
     ),
 }
@@ -55,8 +63,8 @@ FINDINGS: dict[str, tuple[Callable[[Any, Path], None], Any]] = {
 
 @pytest.mark.parametrize("name", FINDINGS)
 def test_pictures_are_drawn_and_drawn_alike(name: str, tmp_path: Path) -> None:
-    draw, make = FINDINGS[name]
-    found = make()
+    analysis, make = FINDINGS[name]
+    draw, found = CATALOGUE[analysis].draw, make()
     for file in ("a.svg", "b.svg", "a.png"):
         draw(found, tmp_path / file)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()

@@ -2,17 +2,18 @@
 
 Every system is compared with the first one: at the same policy where both have it, otherwise where its AL is nearest. The
 probability that a difference in BLEU is chance comes from a paired bootstrap over the logs, so the systems must have
-translated the same sentences. Since faster systems tend to be worse, BLEU above the first system's curve at equal lag stands
-beside it, where that curve has at least two points.
+translated the same sentences. Since faster systems tend to be worse, BLEU above the first system's wait-k curve at equal lag
+stands beside it, where that curve has at least two points: by AL, and by LAAL and DAL in words, since a policy that wins by one
+measure need not win by another.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -27,7 +28,8 @@ from bethink.evaluate.run import Result, load_results
 class Row:
     system: str
     policy: str
-    AL: float
+    AL: float  # in tokens where they are known, else in words
+    LAAL: float | None  # in words
     DAL: float | None  # in words
     BLEU: float
     interval: float | None = None  # half of the 95 % interval of BLEU
@@ -35,7 +37,11 @@ class Row:
     AL_difference: float | None = None
     BLEU_difference: float | None = None
     p: float | None = None
-    above: float | None = None  # BLEU over the first system's wait-k curve at equal AL
+    above: tuple[float | None, ...] = (
+        None,
+        None,
+        None,
+    )  # BLEU over the first system's wait-k curve at equal AL, LAAL, DAL
 
 
 @dataclass(frozen=True)
@@ -58,6 +64,9 @@ class Entry:
     @property
     def key(self) -> str:
         return f"{self.system} {self.result.policy}"
+
+
+Measure: TypeAlias = Callable[[Entry], float | None]
 
 
 def load(systems: Mapping[str, str | os.PathLike[str]], policies: Sequence[str] = ()) -> list[Entry]:
@@ -103,8 +112,15 @@ def _base(entry: Entry, first: Sequence[Entry]) -> Entry:
 
 def _row(entry: Entry, base: Entry, judged: quality.Comparison | None, first: Sequence[Entry], profile: str) -> Row:
     lag, good = _lag(entry), _bleu(entry, profile)
-    words = entry.result.scores.latency.get("simuleval", {})
-    alone = Row(entry.system, entry.result.policy, lag, words.get("DAL"), good, judged.interval if judged else None)
+    alone = Row(
+        entry.system,
+        entry.result.policy,
+        AL=lag,
+        LAAL=LAGS["LAAL"](entry),
+        DAL=LAGS["DAL"](entry),
+        BLEU=good,
+        interval=judged.interval if judged else None,
+    )
     if entry is base:
         return alone
     return replace(
@@ -113,21 +129,29 @@ def _row(entry: Entry, base: Entry, judged: quality.Comparison | None, first: Se
         AL_difference=lag - _lag(base),
         BLEU_difference=good - _bleu(base, profile),
         p=judged.p_value if judged else None,
-        above=_above(entry, first, profile),
+        above=tuple(_above(entry, first, measure, profile) for measure in LAGS.values()),
     )
 
 
-def _above(entry: Entry, first: Sequence[Entry], profile: str) -> float | None:
-    curve = sorted((_lag(one), _bleu(one, profile)) for one in first if one.result.policy.startswith("wait-k"))
-    if len(curve) < 2 or not curve[0][0] <= _lag(entry) <= curve[-1][0]:
+def _above(entry: Entry, first: Sequence[Entry], measure: Measure, profile: str) -> float | None:
+    fixed = [(measure(one), _bleu(one, profile)) for one in first if one.result.policy.startswith("wait-k")]
+    curve, lag = sorted((lag, good) for lag, good in fixed if lag is not None), measure(entry)
+    if lag is None or len(curve) < 2 or not curve[0][0] <= lag <= curve[-1][0]:
         return None
     lags, scores = zip(*curve, strict=True)
-    return _bleu(entry, profile) - float(np.interp(_lag(entry), lags, scores))
+    return _bleu(entry, profile) - float(np.interp(lag, lags, scores))
 
 
 def _lag(entry: Entry) -> float:
     scores = entry.result.scores.latency
     return (scores.get("paper") or scores["simuleval"])["AL"]
+
+
+def _words(name: str) -> Measure:
+    return lambda entry: entry.result.scores.latency.get("simuleval", {}).get(name)
+
+
+LAGS: dict[str, Measure] = {"AL": _lag, "LAAL": _words("LAAL"), "DAL": _words("DAL")}
 
 
 def _bleu(entry: Entry, profile: str) -> float:
@@ -147,18 +171,22 @@ def sheets(found: Ablation) -> list[Sheet]:
             row.system,
             row.policy,
             number(row.AL),
+            number(row.LAAL),
             number(row.DAL),
             number(row.BLEU) + (f" ± {row.interval:.2f}" if row.interval is not None else ""),
             number(row.AL_difference, sign=True),
             number(row.BLEU_difference, sign=True),
             number(row.p, 3),
-            number(row.above, sign=True),
+            *(number(value, sign=True) for value in row.above),
         )
         for row in found.rows
     ]
-    columns = ("system", "policy", "AL", "DAL (words)", "BLEU", "Δ AL", "Δ BLEU", "p", "above wait-k at equal AL")
+    columns = (
+        *("system", "policy", "AL", "LAAL (words)", "DAL (words)", "BLEU", "Δ AL", "Δ BLEU", "p"),
+        *("above wait-k at equal AL", "LAAL", "DAL"),
+    )
     note = (
         f"{found.sentences} sentences; differences to {found.rows[0].system} at the same policy or, where it has none, at the nearest AL; "
-        f"p by paired bootstrap. {found.signature}"
+        f"± and p by paired bootstrap. {found.signature}"
     )
     return [sheet("What each part is worth", columns, rows, note)]

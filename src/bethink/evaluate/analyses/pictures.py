@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bethink.evaluate.analyses.ablation import Ablation
-from bethink.evaluate.analyses.alignment import Paths
+from bethink.evaluate.analyses.ablation import Ablation, Row
+from bethink.evaluate.analyses.alignment import Paths, Point
 from bethink.evaluate.analyses.degree import OFFSETS, PROGRESS, Microscope
 from bethink.evaluate.analyses.lag import Lags
 from bethink.evaluate.analyses.overlap import Overlap
 from bethink.evaluate.analyses.robustness import Robustness
 from bethink.evaluate.analyses.speed import Speed
-from bethink.evaluate.drawing import COLOURS, GREY, MARKERS, below, figure_in, tidy_axes
+from bethink.evaluate.drawing import GREY, band, below, below_all, colour_of, figure_in, level, line, tidy_axes
 from bethink.evaluate.plots import line_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _aucs(axes: Axes, found: Microscope) -> None:
     for n, kind in enumerate(kinds):
         values = [path.auc.get(kind) for path in paths]
         if points := [(x, value) for x, value in enumerate(values) if value is not None]:
-            _line(axes, points, n, kind)
+            line(axes, points, n, kind)
     axes.axhline(0.5, color=GREY, linestyle=(0, (5, 2)), linewidth=1)
     axes.set_xticks(range(len(paths)), [path.name for path in paths])
     axes.set_ylabel("AUC: its source has been read")
@@ -55,7 +55,7 @@ def _reliability(axes: Axes, found: Microscope) -> None:
     known = [(path.name, path.knowledge) for path in found.paths if path.knowledge]
     for n, (name, one) in enumerate(known):
         if points := [((low + high) / 2, share) for low, high, share, count in one.table if count >= FEW]:
-            _line(axes, points, n, name)
+            line(axes, points, n, name)
     axes.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (5, 2)), linewidth=1)
     axes.set_xlabel("translation degree d")
     axes.set_ylabel("share translated by then")
@@ -64,19 +64,19 @@ def _reliability(axes: Axes, found: Microscope) -> None:
 
 def _growth(axes: Axes, found: Microscope) -> None:
     if found.progress:
-        _line(axes, zip(_middles(PROGRESS), found.progress, strict=True), 0, "by share of the target written")
-        _line(axes, zip(_middles(OFFSETS), found.offset, strict=True), 1, "by how far the source token lies ahead")
-        axes.set_ylim(0, 1.45 * max(value for value in (*found.progress, *found.offset) if value == value))
+        line(axes, zip(_middles(PROGRESS), found.progress, strict=True), 0, "by target written")
+        line(axes, zip(_middles(OFFSETS), found.offset, strict=True), 1, "by how far ahead it lies")
     axes.set_xticks((-1, -0.5, 0, 0.5, 1))
     axes.set_xlabel("share of the sentence")
     axes.set_ylabel("mean d, whole source readable")
-    tidy_axes(axes, "upper right" if found.progress else None)
+    tidy_axes(axes, "lower left" if found.progress else None)
+    axes.set_ylim(bottom=0)
 
 
 def _rises(axes: Axes, found: Microscope) -> None:
     paths = [path for path in found.paths if path.quantiles]
     for n, path in enumerate(paths):
-        _line(axes, [(value, float(share)) for share, value in path.quantiles.items()], n, path.name)
+        line(axes, [(value, float(share)) for share, value in path.quantiles.items()], n, path.name)
     axes.set_xlabel("max Δd")
     axes.set_ylabel("share of tokens at or below")
     tidy_axes(axes, "lower right" if paths else None)
@@ -84,25 +84,26 @@ def _rises(axes: Axes, found: Microscope) -> None:
 
 def alignment(found: Paths, out: Out) -> None:
     """Sufficiency and necessity against AL, a line per kind of policy."""
-    lines: dict[str, list[int]] = {}
-    for n, point in enumerate(found.points):
-        lines.setdefault(line_of(point.policy), []).append(n)
+    lines: dict[str, list[Point]] = {}
+    for point in found.points:
+        lines.setdefault(line_of(point.policy), []).append(point)
     with figure_in(out, (8.6, 3.4)) as figure:
-        for axes, measure in zip(figure.subplots(1, 2), ("sufficiency", "necessity"), strict=True):
+        left, right = figure.subplots(1, 2)
+        for axes, measure in ((left, "sufficiency"), (right, "necessity")):
             for n, (label, members) in enumerate(lines.items()):
-                points = sorted((found.points[m].AL, float(getattr(found.points[m], measure))) for m in members)
-                _line(axes, points, n, label)
+                line(axes, sorted((point.AL, float(getattr(point, measure))) for point in members), n, label)
             axes.set_xlabel("AL (tokens, target given)")
             axes.set_ylabel(measure)
-            tidy_axes(axes)
+            tidy_axes(axes, None)
         figure.tight_layout(pad=1.2)
+        below_all(figure, left, columns=3)
 
 
 def overlap(found: Overlap, out: Out) -> None:
     with figure_in(out, (5.0, 3.2)) as figure:
         axes = figure.add_subplot()
-        for n, (name, label) in enumerate((("target", "R^T, words written"), ("source", "R^S, words read"))):
-            _line(axes, [(one.k, getattr(one, name)) for one in found.rates], n, label)
+        for n, (name, label) in enumerate((("target", "Rᵀ, words written"), ("source", "Rˢ, words read"))):
+            line(axes, [(one.k, getattr(one, name)) for one in found.rates], n, label)
         axes.set_xlabel("k of the wait-k path")
         axes.set_ylabel("words remembered")
         tidy_axes(axes)
@@ -114,7 +115,7 @@ def lag(found: Lags, out: Out) -> None:
     with figure_in(out, (5.6, 3.7)) as figure:
         axes = figure.add_subplot()
         for n, one in enumerate(found.felt):
-            _line(axes, [(ms / 1000, share / 100) for share, ms in enumerate(one.samples)], n, one.policy, every=10)
+            line(axes, [(ms / 1000, share / 100) for share, ms in enumerate(one.samples)], n, one.policy, every=10)
         axes.set_xlabel(f"seconds behind the speaker ({found.wpm:g} words per minute)")
         axes.set_ylabel("share of words shown by then")
         tidy_axes(axes, None)
@@ -142,24 +143,42 @@ def speed(found: Speed, out: Out) -> None:
 
 
 def ablation(found: Ablation, out: Out) -> None:
-    """BLEU with its interval against AL, a line per system and kind of policy."""
-    groups: dict[str, list[int]] = {}
-    for n, row in enumerate(found.rows):
-        kind = line_of(row.policy)
-        groups.setdefault(kind if kind == row.system else f"{row.system}: {kind}", []).append(n)
-    with figure_in(out, (5.8, 3.9)) as figure:
-        axes = figure.add_subplot()
-        for n, (label, members) in enumerate(groups.items()):
-            rows = sorted((found.rows[m] for m in members), key=lambda row: row.AL)
-            _line(axes, [(row.AL, row.BLEU) for row in rows], n, label)
-            low, high = ([row.BLEU + sign * (row.interval or 0) for row in rows] for sign in (-1, 1))
-            lags, colour = [row.AL for row in rows], COLOURS[n % len(COLOURS)]
-            axes.fill_between(lags, low, high, color=colour, alpha=0.15, linewidth=0)
-            if len(rows) == 1:  # a point has no width to fill
-                axes.vlines(lags, low, high, color=colour, alpha=0.6)
-        axes.set_xlabel("AL (tokens)")
-        axes.set_ylabel(f"BLEU ({found.profile} profile), band: 95 % interval")
-        tidy_axes(axes)
+    """BLEU with its interval against AL and against DAL, a line per system and kind of policy, whole sentences as a level."""
+    lines = _systems([row for row in found.rows if row.policy != "offline"])
+    views = {"AL": "AL (tokens)", "DAL": "DAL (words)"}
+    with figure_in(out, (8.6, 3.6)) as figure:
+        both = figure.subplots(1, 2, sharey=True)
+        for axes, (measure, label) in zip(both, views.items(), strict=True):
+            for row in found.rows:
+                if row.policy == "offline":
+                    level(axes, row.BLEU, "offline", row.interval)
+            for n, (name, rows) in enumerate(lines.items()):
+                _scored(axes, [row for row in rows if getattr(row, measure) is not None], measure, n, name)
+            axes.set_xlabel(label)
+            tidy_axes(axes, None)
+        both[0].set_ylabel(f"BLEU ({found.profile} profile), band: 95 % interval")
+        figure.tight_layout(pad=1.2)
+        below_all(figure, both[0], columns=4)
+
+
+def _systems(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows by the line they belong to: a system, or one kind of policy of it where it has several."""
+    kinds: dict[str, set[str]] = {}
+    for row in rows:
+        kinds.setdefault(row.system, set()).add(line_of(row.policy))
+    lines: dict[str, list[Row]] = {}
+    for row in rows:
+        name = row.system if len(kinds[row.system]) == 1 else f"{row.system}: {line_of(row.policy)}"
+        lines.setdefault(name, []).append(row)
+    return lines
+
+
+def _scored(axes: Axes, rows: Sequence[Row], measure: str, n: int, name: str) -> None:
+    ordered = sorted(rows, key=lambda row: (getattr(row, measure), row.BLEU))
+    points = [(float(getattr(row, measure)), row.BLEU) for row in ordered]
+    if points:
+        line(axes, points, n, name)
+        band(axes, points, [row.interval or 0.0 for row in ordered], n)
 
 
 def _bars(axes: Axes, names: Sequence[str], rows: dict[str, list[float]], label: str) -> None:
@@ -167,22 +186,17 @@ def _bars(axes: Axes, names: Sequence[str], rows: dict[str, list[float]], label:
     for n, (name, values) in enumerate(rows.items()):
         places = np.arange(len(names)) + (n - (len(rows) - 1) / 2) * high
         hatch = ("", "///", "...", "xxx", "\\\\\\")[n % 5]
-        axes.barh(
-            places, values, high, color=COLOURS[n % len(COLOURS)], hatch=hatch, edgecolor="white", label=name or None
-        )
+        axes.barh(places, values, high, color=colour_of(n), hatch=hatch, edgecolor="white", label=name or None)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set_xlabel(label)
     tidy_axes(axes, None)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+    axes.margins(y=0.02)
     axes.set_xlim(left=0)
     if len(rows) > 1:
         below(axes, columns=1)
-
-
-def _line(axes: Axes, points: Iterable[tuple[float, float]], n: int, label: str, every: int = 1) -> None:
-    x, y = zip(*points, strict=True)
-    style = {"color": COLOURS[n % len(COLOURS)], "marker": MARKERS[n % len(MARKERS)]}
-    axes.plot(x, y, **style, markersize=5.5, markeredgecolor="white", linewidth=1.5, label=label, markevery=every)  # type: ignore[arg-type]
 
 
 def _middles(edges: Sequence[float]) -> list[float]:
