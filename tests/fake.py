@@ -59,4 +59,5 @@ class FakeBackend:
         digest = hashlib.sha256(repr((self.seed, list(source), list(history))).encode()).digest()
         chance = np.random.default_rng(list(digest[:16]))
         candidate = EOS if chance.random() < self.ending else int(chance.integers(3, self.vocabulary))
-        return Row(candidate, float(chance.random()), chance.random(len(source)).astype(np.float32))
+        confidence, degrees = float(chance.random()), chance.random(len(source)).astype(np.float32)
+        return Row(candidate, confidence, degrees, float(chance.random()))

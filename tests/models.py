@@ -17,6 +17,8 @@ BUILDS = {
         20, 24, **{**SMALL, "encoder_layers": 3, "decoder_layers": 1}, share="target", capsules=CAPSULES
     ),
     "plain": ModelConfig(20, 20, **SMALL),
+    "judged": ModelConfig(20, 20, **SMALL, norm="pre", capsules=CAPSULES, judge=8),
+    "plain-judged": ModelConfig(20, 20, **SMALL, judge=8),
     "one": ModelConfig(
         20, 20, **SMALL, capsules=CapsuleConfig(translated=1, untranslated=3, width=4, iterations=2, hidden=8)
     ),
@@ -30,4 +32,7 @@ def random_model(config: ModelConfig, seed: int = 0) -> Transformer:
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(std=2.0 / parameter.shape[-1] ** 0.5)
+        for name, parameter in model.named_parameters():
+            if name.startswith("judge.") and parameter.dim() == 1:
+                parameter.normal_()
     return model.eval()

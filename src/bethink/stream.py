@@ -64,6 +64,11 @@ class Stream:
         return self._rows[0].confidence
 
     @property
+    def standing(self) -> float:
+        row = self._rows[0]
+        return row.confidence if row.standing is None else row.standing
+
+    @property
     def degrees(self) -> Degrees:
         return self._rows[0].degrees
 

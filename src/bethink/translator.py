@@ -276,8 +276,10 @@ def _load(folder: folders.Folder, backend: str | None, device: str | None, threa
         from bethink.backend.onnx import OnnxBackend
 
         return OnnxBackend.load(folder.path, threads=threads)
-    if backend == "onnx":
-        raise ModelError(f"the model in {folder.path} has no ONNX graphs")
+    if backend == "onnx" or not folder.has(folders.WEIGHTS):
+        raise ModelError(
+            f"the model in {folder.path} has no {'ONNX graphs' if backend == 'onnx' else 'weights for torch'}"
+        )
     try:
         from bethink.backend.torch import TorchBackend
     except ModuleNotFoundError as error:

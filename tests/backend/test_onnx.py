@@ -135,7 +135,7 @@ def test_many_streams_are_each_alone(batch: int, tmp_path: Path) -> None:
         assert_same(found, translate(backend, spec, source))
 
 
-@pytest.mark.parametrize("build", ["post", "pre", "plain"])
+@pytest.mark.parametrize("build", ["post", "pre", "plain", "judged"])
 @pytest.mark.parametrize("batch", [3, 16])
 def test_bytes_are_each_alone_to_the_last_bit(build: str, batch: int, tmp_path: Path) -> None:
     """A difference in a last bit could round a value to another byte, and soon choose another token."""
@@ -146,7 +146,7 @@ def test_bytes_are_each_alone_to_the_last_bit(build: str, batch: int, tmp_path: 
         assert found == translate(backend, spec, source)
 
 
-@pytest.mark.parametrize("build", ["pre", "wide"])
+@pytest.mark.parametrize("build", ["pre", "wide", "judged"])
 def test_bytes_are_the_same_however_they_come(build: str, tmp_path: Path) -> None:
     """Source tokens read at once or in pieces, decoder rows computed together or one by one."""
     config = dataclasses.replace(BUILDS["post"], width=128, heads=2) if build == "wide" else BUILDS[build]
@@ -159,7 +159,7 @@ def test_bytes_are_the_same_however_they_come(build: str, tmp_path: Path) -> Non
             backend.read([(slot, source[n : n + piece])])
         cuts = [slice(n, n + rows) for n in range(0, 20, rows)]
         found = [backend.step([Rows(slot, cut.start, tokens[cut], prefixes[cut])])[0] for cut in cuts]
-        answers.append([(row.candidate, row.confidence, *row.degrees) for row in itertools.chain(*found)])
+        answers.append([(row.candidate, row.confidence, row.standing, *row.degrees) for row in itertools.chain(*found)])
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -283,6 +283,7 @@ def assert_rows_same(found: list[list[Row]], expected: list[list[Row]]) -> None:
     for row, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
         assert row.candidate == other.candidate
         assert row.confidence == pytest.approx(other.confidence, abs=1e-5)
+        assert row.standing == (None if other.standing is None else pytest.approx(other.standing, abs=1e-4))
         np.testing.assert_allclose(row.degrees, other.degrees, atol=1e-5)
 
 

@@ -200,6 +200,20 @@ def test_rows_are_given_up_when_most_are_vacant() -> None:
     assert one.held <= 4 * 4 * 20 * PER_POSITION
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_do_not_come_and_go_while_streams_take_turns(seed: int) -> None:
+    chance, one = random.Random(seed), Window(SIZES)
+    crowd, sizes = [one.open() for _ in range(120)], []
+    for _ in range(400):
+        group = chance.sample(crowd, 50)
+        grow(one, group, dict.fromkeys(group, 20))
+        sizes.append(len(one._tenants))
+        for caches in group[:5]:
+            one.close(caches)
+            crowd[crowd.index(caches)] = one.open()
+    assert len(set(sizes[100:])) == 1
+
+
 def test_rows_that_were_left_are_taken_first() -> None:
     one, group = seated(4, 10)
     for _ in range(300):

@@ -30,11 +30,12 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the model says at one position: the next token, its probability, and d of every source token it saw."""
+    """What the model says at one position: the next token, its probability, d of every source token it saw, and a judgment."""
 
     candidate: int
     confidence: float
     degrees: Degrees  # empty for a model without capsules
+    standing: float | None = None  # how likely more source would not change the token, if the model can judge that
 
 
 class Backend(Protocol):

@@ -189,8 +189,9 @@ class OnnxBackend:
         with self._turn:
             results = self._decode(requests, [self._slots[request.slot].said for request in requests])
             candidates, confidences = results["candidate"].tolist(), results["confidence"].tolist()
+            standings = results["standing"].tolist() if "standing" in results else [None] * len(candidates)
             degrees = results["degrees"].copy() if self.capsules else np.zeros((len(candidates), 0), np.float32)
-        rows = zip(candidates, confidences, degrees, strict=True)
+        rows = zip(candidates, confidences, degrees, standings, strict=True)
         return [[_row(next(rows), prefix) for prefix in request.prefixes] for request in requests]
 
     def _encode(self, slots: Sequence[Slot], tokens: Sequence[Sequence[int]]) -> None:
@@ -222,9 +223,9 @@ class OnnxBackend:
         return self._decoder.run(feeds, R=len(batch.owners), I=feeds["cross.0"].shape[3])
 
 
-def _row(values: tuple[int, float, npt.NDArray[np.float32]], prefix: int) -> Row:
-    candidate, confidence, degrees = values
-    return Row(candidate, confidence, degrees[:prefix])
+def _row(values: tuple[int, float, npt.NDArray[np.float32], float | None], prefix: int) -> Row:
+    candidate, confidence, degrees, standing = values
+    return Row(candidate, confidence, degrees[:prefix], standing)
 
 
 def _chunks(requests: Sequence[Request], *, cut: bool) -> Iterator[list[Request]]:

@@ -29,6 +29,7 @@ class Caches:
     """What one stream keeps for one graph: in a row of the window, or, while others have the rows, in arrays of its own."""
 
     def __init__(self, kinds: Iterable[str]) -> None:
+        self.open = True
         self.row = -1  # none
         self.lengths = dict.fromkeys(kinds, 0)
         self.own: dict[str, Floats] = {}  # K H L E
@@ -43,6 +44,7 @@ class Window:
         self._arrays = {kind: np.zeros((k, 0, heads, 0, size), np.float32) for kind, (k, heads, size) in kinds.items()}
         self._shown: dict[str, tuple[tuple[int, int], dict[str, Floats]]] = {}  # last, and for which rows
         self._tenants: list[Caches | None] = []
+        self._streams = 0  # that are open, with a row or without
 
     @property
     def held(self) -> int:
@@ -50,9 +52,14 @@ class Window:
         return sum(memory.nbytes for memory in self._memory.values())
 
     def open(self) -> Caches:
+        self._streams += 1
         return Caches(self._arrays)
 
     def close(self, caches: Caches) -> None:
+        """More than once does no harm."""
+        if caches.open:
+            caches.open = False
+            self._streams -= 1
         if caches.row >= 0:
             self._tenants[caches.row] = None
         caches.row, caches.own = -1, {}
@@ -148,9 +155,9 @@ class Window:
     # how large everything is
 
     def _close_ranks(self, count: int) -> None:
-        """Give rows up where most are vacant, even with so many more streams."""
-        staying = [tenant for tenant in self._tenants if tenant]
-        if len(self._tenants) > 2 * max(len(staying), count) + SPARE_ROWS:
+        """Give rows up where there are far more than streams; one whose row others took for a moment wants it back soon."""
+        if len(self._tenants) > 2 * max(self._streams, count) + SPARE_ROWS:
+            staying = [tenant for tenant in self._tenants if tenant]
             self._arrange(staying, len(staying))
 
     def _give_back(self) -> None:
@@ -166,10 +173,9 @@ class Window:
     def _add_rows(self, count: int) -> None:
         have = len(self._tenants)
         if count > have:
-            spare = have // 4  # or streams that come one by one would move the others each time
-            self._arrange(
-                [tenant for tenant in self._tenants if tenant], max(count, min(have + spare, ROWS)), stay=True
-            )
+            # for all who are there, and some more, or streams that come one by one would move the others each time
+            wanted = max(self._streams, have + have // 4)
+            self._arrange([tenant for tenant in self._tenants if tenant], max(count, min(wanted, ROWS)), stay=True)
 
     def _arrange(self, staying: Sequence[Caches], count: int, *, stay: bool = False) -> None:
         """So many rows from now on, the first ones for those who stay unless they also stay where they are."""
@@ -204,7 +210,7 @@ class Window:
         needed, kept = math.prod(shape), min(length, old.shape[3])
         demand = self._demand[kind] = max(needed, self._demand[kind])
         if not needed <= memory.size <= 2 * demand + SPARE:
-            memory = np.zeros(demand + demand // 4, np.float32)
+            memory = np.zeros(demand + demand // 2, np.float32)  # what is not used yet is not made real yet
         new = memory[:needed].reshape(shape)
         blocks = [(k, *move) for k in range(shape[0]) for move in moves]
         for k, source, target in reversed(blocks) if needed > old.size else blocks:

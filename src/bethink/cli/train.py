@@ -1,15 +1,21 @@
-"""`bethink prepare`, `train`, `average` and `export`: from a corpus to a model folder. They need the 'train' extra."""
+"""`bethink prepare`, `train`, `average`, `judge` and `export`: from a corpus to a model folder. They need the 'train' extra."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
+import random
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, count, verb
 from bethink.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 RECIPE = "the name of a built-in recipe, or a TOML file"
 CHANGES = "changes to the recipe, as in train.updates=5000 or system=wait-k"
@@ -19,6 +25,7 @@ def add(verbs: Verbs) -> None:
     _add_prepare(verbs)
     _add_train(verbs)
     _add_average(verbs)
+    _add_judge(verbs)
     _add_export(verbs)
 
 
@@ -107,6 +114,83 @@ def run_average(args: argparse.Namespace) -> int:
         from bethink.train.checkpoint import average
     print(average(Path(args.folder), args.last))
     return 0
+
+
+def _add_judge(verbs: Verbs) -> None:
+    made = verb(
+        verbs,
+        "judge",
+        "teach a model to judge whether its words will stand",
+        "Lets a model translate text live and learn from it, word by word, whether what it says having heard a part is what it would say "
+        "having heard all. The policy 'weigh' then knows better what can be said at once and what should wait. Needs source text alone, a "
+        "few thousand lines of the kind that will be translated; what the model says to given source does not change.",
+        (
+            "runs/de-en-aligned --source text.de --to runs/judged",
+            "models/de-en --source my-domain.de --to models/mine --lines 3000",
+        ),
+        run_judge,
+    )
+    made.add_argument("folder", metavar="MODEL", help="a model folder, or a run of 'bethink train'")
+    made.add_argument(
+        "--source",
+        required=True,
+        metavar="FILE",
+        help="text in the source language, a sentence per line; .gz or .xz, too",
+    )
+    made.add_argument("--to", required=True, metavar="DIR", help="the model folder to make")
+    made.add_argument(
+        "--lines",
+        type=count,
+        default=3000,
+        metavar="N",
+        help="so many lines, drawn by lot (default: 3000); 0.1 s each on a CPU",
+    )
+    made.add_argument("--seed", type=int, default=1, metavar="N", help="of the lot (default: 1)")
+    made.add_argument(
+        "--device", metavar="NAME", help="where to compute, as in cuda or cpu (default: a GPU if there is one)"
+    )
+    made.add_argument(
+        "--threads", type=count, default=0, metavar="N", help="processor threads to use (default: all cores)"
+    )
+
+
+def run_judge(args: argparse.Namespace) -> int:
+    with _extra("teaching a model to judge"):
+        from bethink.train.corpora import read_lines
+        from bethink.train.judge import judge
+    lines = list(read_lines(Path(args.source)))
+    chosen = random.Random(args.seed).sample(lines, min(args.lines, len(lines)))
+    with _bars() as told:
+        options = {"seed": args.seed, "device": args.device, "threads": args.threads}
+        verdict = judge(Path(args.folder), chosen, Path(args.to), told=told, **options)
+    judged, confidence = (
+        f"{value:.3f}" if value is not None else "none" for value in (verdict.judged, verdict.confidence)
+    )
+    print(
+        f"{verdict.examples:,} proposals it had not seen, {verdict.standing:.1%} of which stand: AUC of its judgment {judged}, of its "
+        f"confidence {confidence}",
+        file=sys.stderr,
+    )
+    print(args.to)
+    return 0
+
+
+@contextmanager
+def _bars() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar for each part of the work, on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    tasks: dict[str, TaskID] = {}
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+
+        def told(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = progress.add_task(what, total=total)
+            progress.update(tasks[what], completed=done)
+
+        yield told
 
 
 def _add_export(verbs: Verbs) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bethink import __version__
 from bethink.backend.onnx import OnnxBackend
@@ -14,6 +15,9 @@ from bethink.files import new_folder, write_atomically
 from bethink.folder import CONFIG, DECODER, ENCODER, WEIGHTS, Folder, create
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
+
+if TYPE_CHECKING:
+    from bethink.model.transformer import Transformer
 
 CARD = "MODEL_CARD.md"
 PRECISIONS = ("float32", "int8")
@@ -39,18 +43,39 @@ def export(
         raise UsageError(f"{to} already exists; remove it or export to another folder")
     chosen = parse(policy) if policy else None
     folder = _open(source)
+    try:
+        from bethink.model.weights import load_model
+    except ModuleNotFoundError as error:
+        raise MissingExtra("exporting a model", "train") from error
+    changes = {"name": name or folder.name, "policy": str(chosen or folder.policy)}
+    about = {**folder.about, **(about or {}), "precision": precision}
+    return write(
+        load_model(folder),
+        dataclasses.replace(folder, config={**folder.config, **changes, "about": about}),
+        to,
+        weights=weights,
+    )
+
+
+def write(model: Transformer, like: Folder, to: Path, *, weights: bool) -> Path:
+    """A model as the new folder `to`, all of it or nothing: graphs, in the precision that `like` names, and all else like there."""
+    precision = like.about.get("precision", PRECISIONS[0])
     with new_folder(to) as path:
-        _write_graphs(folder, path, precision)
+        _write_graphs(model, path, precision)
         if weights:
-            write_atomically(path / WEIGHTS, (folder.path / WEIGHTS).read_bytes())
+            from safetensors.torch import save
+
+            from bethink.model.weights import unique_tensors
+
+            write_atomically(path / WEIGHTS, save(unique_tensors(model)))
         made = create(
             path,
-            name=name or folder.name,
-            model=folder.model,
-            vocabularies={"source": folder.source, "target": folder.target},
+            name=like.name,
+            model=model.config,
+            vocabularies={"source": like.source, "target": like.target},
             files=[ENCODER, DECODER, *([WEIGHTS] if weights else [])],
-            policy=str(chosen or folder.policy),
-            about={**folder.about, **(about or {}), "precision": precision},
+            policy=like.policy,
+            about={**like.about, "precision": precision},
         )
         check(OnnxBackend.load(path, threads=1), parse(made.policy))
         write_atomically(path / CARD, _card(made).encode())
@@ -67,19 +92,15 @@ def _open(source: Path) -> Folder:
     return folder
 
 
-def _write_graphs(folder: Folder, path: Path, precision: str) -> None:
-    try:
-        from bethink.export import network
-        from bethink.export.precision import PRECISIONS as KINDS
-        from bethink.model.weights import load_model
-    except ModuleNotFoundError as error:
-        raise MissingExtra("exporting a model", "train") from error
-    model = load_model(folder)
+def _write_graphs(model: Transformer, path: Path, precision: str) -> None:
+    from bethink.export import network
+    from bethink.export.precision import PRECISIONS as KINDS
+
     weights = {key: tensor.numpy() for key, tensor in model.state_dict().items()} | {
         "positions": model.positions.numpy()
     }
     for file, build in ((ENCODER, network.encoder), (DECODER, network.decoder)):
-        graph = build(folder.model, weights, KINDS[precision])
+        graph = build(model.config, weights, KINDS[precision])
         write_atomically(path / file, graph.SerializeToString(deterministic=True))
 
 

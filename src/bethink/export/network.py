@@ -32,6 +32,7 @@ from bethink.export.graph import Array, Graph, Value
 from bethink.export.precision import Precision
 from bethink.model.capsules import TINY
 from bethink.model.config import CapsuleConfig, ModelConfig
+from bethink.model.judge import NEAR
 from bethink.text import EOS, PAD, UNK
 
 Weights = Mapping[str, Array]  # by the names of the model's state, and the table of `positions`
@@ -63,7 +64,7 @@ def encoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx
 
 
 def decoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx.ModelProto:
-    """The rows, their prefixes and the caches → candidate, confidence and degrees of every row, and what is new for `decoder`."""
+    """The rows, their prefixes and the caches → candidate, confidence, degrees and standing of every row, and what is new for `decoder`."""
     net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
     readable = net.hear()
@@ -100,6 +101,8 @@ class _Network:
         self._cross: list[Value] = []
         self._look: Value  # what is added to the scores of self-attention, 0 or -inf
         self._listen: Value  # the same for cross-attention
+        self._prefixes: Value  # R, how much of the source a row sees
+        self._degrees: Value  # R I
         self._together = name == "encoder"  # a stream's rows are multiplied at once
 
     # ways in
@@ -124,7 +127,7 @@ class _Network:
 
     def hear(self) -> Value:
         """The source that the decoder may look at; returns B N 1 1 I, 1 where a row's prefix has the token, else 0."""
-        prefixes = self.graph.input("prefixes", np.int64, "R")
+        self._prefixes = prefixes = self.graph.input("prefixes", np.int64, "R")
         self._cross = self._cache("cross", self._config.decoder_layers, "I")
         readable = self.graph.count(self._cross[0].size(3)) < prefixes.take(self._grid).expand(2, 3, 4)
         self._listen = readable.where(0.0, NEVER)
@@ -226,7 +229,8 @@ class _Network:
         found, coupling = self._route(self.norm(states, "capsules.guide_norm"), votes, keys, readable, capsules)
         translated, _ = coupling.split(capsules.translated, capsules.untranslated, axis=2)
         degrees = translated.sum(2).reshape(self.graph.concat([np.array([-1]), votes.size(3)], axis=0))
-        self.graph.output("degrees", degrees.take(self._cells), np.float32, "R", "I")
+        self._degrees = degrees.take(self._cells)
+        self.graph.output("degrees", self._degrees, np.float32, "R", "I")
         found = self._gathered(found, capsules.count * capsules.width)
         together = self.norm(self.graph.concat([states, found], axis=-1), "capsules.feed_norm")
         return states + self._linear(self._linear(together, "capsules.feed_in").op("Relu"), "capsules.feed_out")
@@ -276,6 +280,30 @@ class _Network:
         candidate, confidence = self._likeliest(chances, len(table))
         self.graph.output("candidate", candidate, np.int64, "R")
         self.graph.output("confidence", confidence, np.float32, "R")
+        if self._config.judge:
+            self.graph.output("standing", self._judge(output, confidence), np.float32, "R")
+
+    def _judge(self, output: Value, confidence: Value) -> Value:
+        """How likely the word stands: see model.judge. What is not a matrix is added up number by number, alike for one row and many."""
+        hidden = self._linear(output, "judge.into") + confidence.op("Log").expand(1) * self._weights["judge.sure"]
+        if self._config.capsules:
+            for name, amount in zip(("left", "near"), self._untranslated(), strict=True):
+                known = (amount.op("Relu") + 1.0).op("Log")
+                hidden = hidden + known * self._weights[f"judge.{name}"]
+        verdict = (hidden.op("Relu") * self._weights["judge.out.weight"]).sum(1) + self._weights["judge.out.bias"]
+        return verdict.op("Sigmoid")
+
+    def _untranslated(self) -> list[Value]:
+        """R 1 each: how much of what a row sees is untranslated, and how much of the end of it.
+
+        Sums by multiplication, a row at a time: how others are added up depends on how much padding there is.
+        """
+        read = self._prefixes.cast(np.float32).expand(1)  # R 1
+        before = self.graph.count(self._degrees.size(1)) < (self._prefixes - np.array(NEAR)).expand(1)  # R I
+        chosen = [before.where(1.0, np.array(1, dtype=np.float32)), before.where(0.0, np.array(1, dtype=np.float32))]
+        sums = self._degrees.expand(1) @ self.graph.concat([each.expand(2) for each in chosen], axis=2)  # R 1 2
+        most = self.graph.concat([read, read.op("Min", np.array(NEAR, dtype=np.float32))], axis=1)
+        return (most - sums.squeeze(1)).split(1, 1, axis=1)
 
     def _likeliest(self, chances: Value, count: int) -> tuple[Value, Value]:
         """The largest of each row, R V, and where it stands: first in which block, since finding places is much slower."""

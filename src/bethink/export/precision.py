@@ -35,6 +35,7 @@ from bethink.export.graph import CONTRIBUTED, Array, Value
 LARGEST = 127  # of a signed byte, used symmetrically
 MIDDLE = np.array(LARGEST + 1, dtype=np.uint8)  # rows are unsigned, around it
 STEP = np.array(1 / LARGEST, dtype=np.float32)  # between rows whose largest value is 1
+WHOLE = 1e-3  # so near, a number is a whole one
 
 
 class Precision(Protocol):
@@ -81,6 +82,13 @@ def quantised(weight: Array) -> tuple[Array, Array]:
     )
     largest = np.maximum(np.abs(weight).max(axis=1), np.abs(pairs.sum(axis=2)).max(axis=1))
     scales = np.where(largest > 0, largest, 1) / LARGEST
+    for steps in (
+        LARGEST + 1,
+        LARGEST - 1,
+    ):  # what was made of bytes becomes the same bytes; rounding left the largest pair one off
+        finer = np.where(largest > 0, largest, 1) / steps
+        whole = weight / finer[:, None]
+        scales = np.where(np.abs(whole - np.rint(whole)).max(axis=1) < WHOLE, finer, scales)
     return np.rint(weight / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 

@@ -12,13 +12,16 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 import onnx
+import torch
 from onnx import numpy_helper
 
 from bethink.errors import ModelError
 from bethink.export import network
 from bethink.export.graph import Array
 from bethink.export.precision import PRECISIONS, Int8, Precision
-from bethink.folder import DECODER, ENCODER, Folder
+from bethink.folder import DECODER, ENCODER, WEIGHTS, Folder
+from bethink.model.transformer import Transformer
+from bethink.model.weights import fill, load_model, unique_tensors
 
 FIRST = 1 << 22  # of the labels: so large that none of them, divided as queries are, is another
 
@@ -28,6 +31,17 @@ class _Labelled(Int8):
 
     def stored(self, weight: Array) -> tuple[Array, Array]:
         return weight, -weight[:, 0]
+
+
+def load_any(folder: Folder) -> Transformer:
+    """The model of a folder, from its weights or, where it has none, from its graphs."""
+    if folder.has(WEIGHTS):
+        return load_model(folder)
+    model = Transformer(folder.model)
+    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
+    found = restore(folder, shapes | {"positions": tuple(model.positions.shape)})
+    fill(model, {name: torch.from_numpy(found[name]) for name in unique_tensors(model) if name in found}, folder.path)
+    return model
 
 
 def restore(folder: Folder, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:

@@ -52,6 +52,7 @@ class ModelConfig:
     share: Share = "all"  # embeddings: source = target = output, only target = output, or all separate
     causal: bool = True  # a causal encoder reads word by word; a bidirectional one only whole sentences
     capsules: CapsuleConfig | None = None
+    judge: int = 0  # hidden units of the network that says whether a word will stand; 0: there is none
 
     def __post_init__(self) -> None:
         self._check_sizes()
@@ -68,7 +69,7 @@ class ModelConfig:
 
     def _check_sizes(self) -> None:
         """Vocabularies may be 0: in a recipe they are not known yet."""
-        least = {"source_vocabulary": 0, "target_vocabulary": 0, "width": 4}
+        least = {"source_vocabulary": 0, "target_vocabulary": 0, "width": 4, "judge": 0}
         for name in (*least, "hidden", "heads", "encoder_layers", "decoder_layers"):
             _require_whole(f"model.{name}", getattr(self, name), least.get(name, 1))
         if self.width % self.heads or self.width % 2:

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from bethink.model.capsules import Capsules, Routing, Votes
 from bethink.model.config import LONGEST, ModelConfig
+from bethink.model.judge import Judge
 from bethink.model.layers import DecoderLayer, EncoderLayer, Memory, Remember, readable_mask, sinusoids
 from bethink.text import EOS, PAD, UNK
 
@@ -53,6 +54,7 @@ class Transformer(nn.Module):
         self.encoder_norm = nn.LayerNorm(config.width) if pre else nn.Identity()
         self.output_norm = nn.LayerNorm(config.width) if pre or config.capsules else nn.Identity()
         self.capsules = Capsules(config.width, config.capsules, config.dropout) if config.capsules else None
+        self.judge = Judge(config.width, config.judge, capsules=config.capsules is not None) if config.judge else None
         self.dropout = nn.Dropout(config.dropout)
         self.positions: Tensor
         self.register_buffer("positions", sinusoids(LONGEST, config.width), persistent=False)

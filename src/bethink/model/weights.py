@@ -52,16 +52,5 @@ def fill(module: nn.Module, tensors: dict[str, Tensor], where: object) -> None:
 def load_model(folder: Folder) -> Transformer:
     """The model of a folder, ready to translate."""
     model = Transformer(folder.model)
-    fill(model, folder_tensors(folder, model), folder.path)
+    fill(model, load_tensors(folder.path / WEIGHTS), folder.path / WEIGHTS)
     return model
-
-
-def folder_tensors(folder: Folder, model: Transformer) -> dict[str, Tensor]:
-    """The weights of a folder, or, where it has only graphs, what those make of them."""
-    if folder.has(WEIGHTS):
-        return load_tensors(folder.path / WEIGHTS)
-    from bethink.export.restore import restore  # needs onnx, which is not needed otherwise
-
-    shapes = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items()}
-    found = restore(folder, shapes | {"positions": tuple(model.positions.shape)})
-    return {name: torch.from_numpy(found[name]) for name in unique_tensors(model) if name in found}

@@ -55,6 +55,10 @@ class View(Progress, Protocol):
         """The model's probability of the candidate."""
 
     @property
+    def standing(self) -> float:
+        """How likely it is that more source would not change the candidate; what a model cannot judge is its confidence."""
+
+    @property
     def degrees(self) -> Degrees:
         """d of every source token read, before the candidate is written."""
 

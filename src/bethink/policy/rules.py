@@ -89,8 +89,8 @@ class AdaptiveWaitK(Spelled):
 class Weighing(Spelled):
     """Keeps pace with the speaker: never hastier than wait-k of that pace, at most r tokens later, and in between when it is sure.
 
-    A candidate is written at once if the model holds it for likelier than rho. Another waits, and the bar falls with every
-    token, to a third of rho after r of them, where any candidate is written.
+    A candidate is written at once if the model judges that it will stand, with a probability of rho. Another waits, and the bar
+    falls with every token, to a third of rho after r of them, where any candidate is written.
     """
 
     k: int = 2
@@ -113,7 +113,7 @@ class Weighing(Spelled):
         late = self._late(view)
         if late < 0:
             return READ
-        sure = late >= self.r or view.confidence >= self.rho * (1 - 2 / 3 * late / self.r)
+        sure = late >= self.r or view.standing >= self.rho * (1 - 2 / 3 * late / self.r)
         return WRITE if sure else READ
 
     def _late(self, progress: Progress) -> int:

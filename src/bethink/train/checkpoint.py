@@ -15,9 +15,10 @@ from torch import Tensor
 
 from bethink import folder
 from bethink.errors import TrainingError
+from bethink.export.restore import load_any
 from bethink.files import new_folder, read_json, write_atomically
 from bethink.folder import DECODER, WEIGHTS
-from bethink.model.weights import load_model, unique_tensors
+from bethink.model.weights import unique_tensors
 from bethink.text import load_vocabulary
 from bethink.train.data import read_manifest
 from bethink.train.recipe import Recipe
@@ -121,7 +122,7 @@ def _learned(origin: Path) -> dict[str, Tensor]:
     """Weights under the names they have in training."""
     place = _place(origin)
     if _file(place).name == DECODER:
-        model = unique_tensors(load_model(folder.Folder.open(place)))
+        model = unique_tensors(load_any(folder.Folder.open(place)))
         return {f"{MODEL}.{name}": tensor for name, tensor in model.items()}
     tensors = read_tensors(place / WEIGHTS)
     if STEP.fullmatch(place.name):

@@ -63,6 +63,7 @@ SYSTEMS = {
 }
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
+ADDED_LATER = ("model.judge",)
 LEAST = {
     "data": {"toy": 0, "longest": 1, "ratio": 0},
     "text": {"size": 1, "least": 1, "sample": 1},
@@ -251,10 +252,14 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
     _merge(values, changes)
     file = _build(_File, values, "")
     system = SYSTEMS[file.system]
-    for key in (*DECIDED_BY_SYSTEM, *DECIDED_BY_DATA):
+    reasons = {
+        **dict.fromkeys(DECIDED_BY_SYSTEM, f"system={'|'.join(SYSTEMS)}"),
+        **dict.fromkeys(DECIDED_BY_DATA, "the prepared data"),
+        **dict.fromkeys(ADDED_LATER, "'bethink judge', which adds it to a trained model"),
+    }
+    for key, reason in reasons.items():
         section, setting = key.split(".")
         if setting in getattr(file, section):
-            reason = f"system={'|'.join(SYSTEMS)}" if key in DECIDED_BY_SYSTEM else "the prepared data"
             raise UsageError(f"{key} cannot be set by itself; it follows from {reason}")
     capsules = _build(CapsuleConfig, file.model.get("capsules", {}), "model.capsules")
     sizes = {"source_vocabulary": 0, "target_vocabulary": 0, "causal": system.causal}

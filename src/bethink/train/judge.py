@@ -1,0 +1,249 @@
+"""Teach a trained model to judge its own words: will this one stand when more has been heard?
+
+It takes source text and nothing else. The model translates it live, at several latencies; then each word is proposed again with a
+little less or more of the source than it was spoken with, and once with all of it. A proposal stands if it is what the model says having
+heard everything. What learns is a small network above the decoder (model.judge): the model, and so the words it proposes, stay the same.
+
+Shapes: B sentence, T target, I source, N example, D width.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+from bethink.errors import TrainingError, UsageError
+from bethink.evaluate.analyses.statistics import separation
+from bethink.export import write
+from bethink.export.restore import load_any
+from bethink.folder import WEIGHTS, Folder, find
+from bethink.model import device as devices
+from bethink.model.judge import Judge, untranslated
+from bethink.model.layers import readable_mask
+from bethink.model.transformer import Transformer
+from bethink.policy import Action
+from bethink.text import EOS, PAD
+from bethink.train.losses import shift
+from bethink.translator import Translator
+
+# how it speaks while it learns: as hasty and as careful as it may be asked to be
+MANNERS = (
+    *("wait-k:1", "wait-k:3", "wait-k:5", "wait-k:k=1,rate=1.2", "wait-k:k=3,rate=1.2"),
+    *("weigh:k=1", "weigh:k=2", "weigh:k=2,rho=0.6"),
+)
+PROPOSALS = 5  # of each word, at different prefixes
+NEARBY = 5  # source tokens, at most, between these and what was read when it was spoken
+ROWS = 2048  # decoder rows computed at a time
+HELD_OUT = 10  # one sentence in so many is not learned from
+CONSTANT = 1e-4  # what varies less does not vary
+HIDDEN, BATCH, EPOCHS, RATE, DROPOUT = 64, 512, 8, 1e-3, 0.1
+LEAST, MOST = 1_000, 20_000  # updates
+
+Told = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
+
+
+def print_nothing(what: str, done: int, total: int) -> None:
+    """For whoever does not want to watch."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How well it judges sentences that it did not learn from."""
+
+    examples: int
+    standing: float  # the share of proposals that stood
+    judged: float | None  # AUC of its judgment; none where all stood, or none did
+    confidence: float | None  # AUC of the model's confidence
+
+
+@dataclass(frozen=True)
+class Spoken:
+    source: list[int]
+    target: list[int]
+    path: list[int]
+
+
+@dataclass(frozen=True)
+class Examples:
+    features: (
+        Tensor  # N (D 3): the row, the logarithms of confidence and of what is untranslated, in all and at the end
+    )
+    stood: Tensor  # N
+    sentence: Tensor  # N
+
+
+def judge(
+    model: Path,
+    lines: Sequence[str],
+    to: Path,
+    *,
+    seed: int = 1,
+    device: str | None = None,
+    threads: int = 0,
+    told: Told = print_nothing,
+) -> Verdict:
+    """Write to the new folder `to` what is in `model`, and a judge who learned from its translations of these lines."""
+    folder = Folder.open(find(model))
+    if to.exists():
+        raise UsageError(f"{to} already exists; remove it or choose another folder")
+    if not folder.model.causal:
+        raise UsageError(f"the model in {folder.path} reads whole sentences only; there is nothing to judge")
+    torch.manual_seed(seed)
+    plain, place = load_any(folder).eval(), devices.choose(device)
+    translator = Translator(folder.path, device=device if folder.has(WEIGHTS) else None, threads=threads)
+    spoken = list(speak(translator, lines, random.Random(seed), told))
+    examples = gather(plain.to(place), spoken, seed, told)
+    made = Transformer(dataclasses.replace(folder.model, judge=HIDDEN)).eval()
+    made.load_state_dict({**made.state_dict(), **plain.cpu().state_dict()})
+    verdict = learn(made, examples, told)
+    write(made, folder, to, weights=folder.has(WEIGHTS))
+    return verdict
+
+
+def speak(translator: Translator, lines: Sequence[str], chance: random.Random, told: Told) -> Iterator[Spoken]:
+    """The lines, translated live, each in one of several manners."""
+    texts = [line for line in lines if line.strip()]
+    manners = [chance.randrange(len(MANNERS)) for _ in texts]
+    done = 0
+    for number, manner in enumerate(MANNERS):
+        mine = [text for text, chosen in zip(texts, manners, strict=True) if chosen == number]
+        for translation in translator.translate_many(mine, manner):
+            reads = [step.token for step in translation.steps if step.action is Action.READ]
+            done += 1
+            told("translating", done, len(texts))
+            if translation.writes:
+                yield Spoken(reads, [step.token for step in translation.writes], translation.path)
+
+
+@torch.inference_mode()
+def gather(model: Transformer, spoken: Sequence[Spoken], seed: int, told: Told) -> Examples:
+    """Every word proposed at several prefixes, and whether the proposal stood."""
+    place = model.positions.device
+    generator = torch.Generator(place).manual_seed(seed)
+    found: list[Examples] = []
+    ordered = sorted(enumerate(spoken), key=lambda each: len(each[1].target))
+    seen = 0
+    for batch in _batches(ordered):
+        numbers = torch.tensor([number for number, _ in batch])
+        source, target, path = (
+            pad_sequence([torch.tensor(getattr(one, name)) for _, one in batch], True, PAD).to(place)
+            for name in ("source", "target", "path")
+        )
+        found += _proposals(model, source, target, path, numbers, generator)
+        seen += len(batch)
+        told("weighing its words", seen, len(spoken))
+    if not found:
+        raise TrainingError("there is nothing to learn from: the model said nothing to these lines")
+    names = [field.name for field in dataclasses.fields(Examples)]
+    return Examples(*(torch.cat([getattr(example, name) for example in found]) for name in names))
+
+
+def _batches(ordered: Sequence[tuple[int, Spoken]]) -> Iterator[list[tuple[int, Spoken]]]:
+    batch: list[tuple[int, Spoken]] = []
+    for number, one in ordered:
+        if batch and (len(batch) + 1) * len(one.target) > ROWS:
+            yield batch
+            batch = []
+        batch.append((number, one))
+    if batch:
+        yield batch
+
+
+def _proposals(
+    model: Transformer, source: Tensor, target: Tensor, path: Tensor, numbers: Tensor, generator: torch.Generator
+) -> Iterator[Examples]:
+    memory = model.encode(model.embed_source(source))
+    held, inputs = model.source_memory(memory), model.embed_target(shift(target))
+    places = torch.arange(target.shape[1], device=target.device).expand_as(target)
+    lengths = (source != PAD).sum(dim=1)[:, None]
+
+    def propose(path: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        readable = readable_mask(path, source.shape[1])
+        output, routing = model.read_out(model.decode(inputs, held.cross, readable), held.votes, readable)
+        return output, *model.choose(output, places), routing.degrees.float() if routing else None
+
+    whole = propose(lengths.expand_as(target))[1]
+    for _ in range(PROPOSALS):
+        near = _nearby(path, lengths, generator)
+        output, candidate, confidence, degrees = propose(near)
+        counts = (target != PAD) & (near < lengths) & (candidate != EOS)  # an end that comes too early is never spoken
+        left = untranslated(degrees, near) if degrees is not None else (torch.zeros_like(confidence),) * 2
+        scalars = torch.stack([confidence.log(), *(amount.log1p() for amount in left)], dim=-1)
+        yield Examples(
+            torch.cat([output, scalars], dim=-1)[counts].half().cpu(),
+            (candidate == whole)[counts].cpu(),
+            numbers[:, None].expand_as(target)[counts.cpu()],
+        )
+
+
+def _nearby(path: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
+    """A path beside the one that was taken: hastier or more careful as a whole, and by a token here and there."""
+    place = path.device
+    aside = torch.randint(-NEARBY + 1, NEARBY, (len(path), 1), generator=generator, device=place)
+    jitter = torch.randint(-1, 2, path.shape, generator=generator, device=place)
+    return (path + aside + jitter).clamp(min=1).cummax(dim=1).values.minimum(lengths)
+
+
+def learn(model: Transformer, examples: Examples, told: Told) -> Verdict:
+    """Fit the model's judge, and say what it is worth on sentences that were held out."""
+    assert model.judge is not None
+    held_out = examples.sentence % HELD_OUT == 0
+    learned = torch.nonzero(~held_out).squeeze(1)
+    if not len(learned) or held_out.sum() < 1:
+        raise TrainingError(f"there is too little to learn from; give at least {HELD_OUT} lines, better thousands")
+    known = examples.features[learned].float()
+    mean, spread = known.mean(dim=0), known.std(dim=0)
+    spread = spread.where(spread > CONSTANT, 1.0)
+    network = _fit((known - mean) / spread, examples.stood[learned].float(), model.config.judge, told)
+    _fill(model.judge, network, mean, spread)
+    with torch.no_grad():
+        found = network((examples.features[held_out].float() - mean) / spread).squeeze(-1)
+    stood = examples.stood[held_out].numpy()
+    confidence = examples.features[held_out, model.config.width].float()
+    return Verdict(
+        examples=int(held_out.sum()),
+        standing=float(stood.mean()),
+        judged=separation(found.double().numpy(), stood),
+        confidence=separation(confidence.double().numpy(), stood),
+    )
+
+
+def _fit(features: Tensor, stood: Tensor, hidden: int, told: Told) -> nn.Sequential:
+    network = nn.Sequential(nn.Linear(features.shape[1], hidden), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(hidden, 1))
+    steps = min(MOST, max(LEAST, EPOCHS * len(features) // BATCH))
+    optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
+    for step in range(steps):
+        chosen = torch.randint(len(features), (BATCH,))
+        loss = F.binary_cross_entropy_with_logits(network(features[chosen]).squeeze(-1), stood[chosen])
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        told("learning", step + 1, steps)
+    return network.eval()
+
+
+@torch.no_grad()
+def _fill(judge: Judge, network: nn.Sequential, mean: Tensor, spread: Tensor) -> None:
+    """What was learned of standardised features, for features as they are."""
+    first, last = network[0], network[3]
+    assert isinstance(first, nn.Linear)
+    assert isinstance(last, nn.Linear)
+    weight = first.weight / spread
+    width = judge.into.in_features
+    judge.into.weight.copy_(weight[:, :width])
+    judge.into.bias.copy_(first.bias - weight @ mean)
+    for number, vector in enumerate((judge.sure, judge.left, judge.near)):
+        if vector is not None:
+            vector.copy_(weight[:, width + number])
+    judge.out.weight.copy_(last.weight)
+    judge.out.bias.copy_(last.bias)

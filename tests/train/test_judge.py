@@ -1,0 +1,120 @@
+"""A model learns from its own translations whether its words will stand, and is otherwise the model it was."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from bethink.cli import main
+from bethink.errors import TrainingError, UsageError
+from bethink.folder import DECODER, WEIGHTS, Folder
+from bethink.model.judge import NEAR, untranslated
+from bethink.train import judge as judging
+from bethink.train.judge import Examples, Spoken, gather, judge, learn, print_nothing
+from bethink.translator import Translator
+from tests.models import BUILDS, random_model
+from tests.test_export import trained
+
+LINES = [" ".join(random.Random(seed).choices("abcdefgh", k=5 + seed % 7)) + " ." for seed in range(60)]
+
+
+def test_what_is_untranslated_is_counted_in_all_and_at_the_end() -> None:
+    degrees = torch.zeros(1, 2, 9)
+    degrees[0, :, 0] = 1.0
+    degrees[0, 1, 7] = 0.25
+    left, near = untranslated(degrees, torch.tensor([[3, 8]]))
+    assert left.tolist() == [[2.0, 6.75]]
+    assert near.tolist() == [[2.0, NEAR - 0.25]]
+
+
+@pytest.mark.parametrize("build", ["judged", "plain-judged"])
+def test_what_was_learned_is_what_the_model_judges_by(build: str) -> None:
+    model = random_model(BUILDS[build])
+    width = model.config.width
+    torch.manual_seed(1)
+    scalars = torch.rand(4000, 3) * torch.tensor([-3.0, 2.0, 1.0])
+    if model.capsules is None:
+        scalars[:, 1:] = 0
+    rows = torch.randn(4000, width) * 3 + 1
+    stood = (rows[:, 0] - 1 + scalars[:, 0] + 1 > 0) ^ (torch.rand(4000) < 0.05)
+    examples = Examples(torch.cat([rows, scalars], dim=1).half(), stood, torch.arange(4000) // 4)
+    verdict = learn(model, examples, print_nothing)
+    assert verdict.examples == 400
+    assert verdict.judged is not None
+    assert verdict.judged > 0.9
+    assert verdict.confidence is not None
+    assert verdict.confidence < 0.8
+    assert model.judge is not None
+    path = torch.full((1, 4000), 9)
+    degrees = None
+    if model.capsules is not None:  # such that what is left of the source is what the features say of it
+        left, near = scalars[:, 1].expm1(), scalars[:, 2].expm1().minimum(scalars[:, 1].expm1())
+        degrees = torch.zeros(1, 4000, 9)
+        degrees[0, :, 8] = NEAR - near
+        degrees[0, :, 0] = 9 - NEAR - (left - near)
+    with torch.no_grad():
+        judged = model.judge(rows[None], scalars[None, :, 0].exp(), degrees, path)[0]
+    assert ((judged > 0.5) == stood).float().mean() > 0.85
+
+
+@pytest.mark.parametrize("kept", [True, False], ids=["weights", "graphs alone"])
+def test_a_judge_is_added_and_nothing_else_changes(kept: bool, tmp_path: Path) -> None:
+    from bethink.export import export
+
+    source = export(trained(tmp_path / "source", policy="weigh"), tmp_path / "model", weights=kept)
+    verdict = judge(source, LINES, tmp_path / "judged", device="cpu", threads=1)
+    assert 0 < verdict.standing < 1
+    folder = Folder.open(tmp_path / "judged")
+    assert folder.model == dataclasses.replace(Folder.open(source).model, judge=judging.HIDDEN)
+    assert folder.has(DECODER)
+    assert folder.has(WEIGHTS) is kept
+    before, after = Translator(source, threads=1), Translator(tmp_path / "judged", threads=1)
+    same, other = (
+        [t.translate(line, policy=policy) for line in LINES]
+        for t, policy in ((before, "wait-k:2"), (after, "wait-k:2"))
+    )
+    assert same == other
+    if kept:
+        torches = Translator(tmp_path / "judged", backend="torch", device="cpu", threads=1)
+        for line in LINES[:10]:
+            assert torches.translate(line, policy="weigh:k=1,rho=0.7") == after.translate(
+                line, policy="weigh:k=1,rho=0.7"
+            )
+
+
+def test_proposals_are_those_of_a_stream(tmp_path: Path) -> None:
+    """A word proposed with all of the source stands; one that would end the sentence early is not judged."""
+    model = random_model(BUILDS["pre"])
+    spoken = [Spoken([5, 6, 7, 2], [8, 9, 2], [4, 4, 4]), Spoken([5, 2], [4, 2], [1, 2])]
+    examples = gather(model, spoken, 1, print_nothing)
+    assert examples.features.shape[1] == model.config.width + 3
+    assert set(examples.sentence.tolist()) <= {0, 1}
+    assert bool((examples.features[:, model.config.width] <= 0).all())
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    source = trained(tmp_path / "source", policy="weigh")
+    with pytest.raises(UsageError, match="already exists"):
+        judge(source, LINES, source)
+    with pytest.raises(TrainingError, match="nothing to learn"):
+        judge(source, [" ", ""], tmp_path / "made", device="cpu")
+    with pytest.raises(TrainingError, match="too little"):
+        judge(source, LINES[:1], tmp_path / "made", device="cpu")
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = trained(tmp_path / "source", policy="weigh")
+    (tmp_path / "text").write_text("\n".join(LINES), "utf-8")
+    code = main(
+        ["judge", str(source), "--source", str(tmp_path / "text"), "--to", str(tmp_path / "made"), "--device", "cpu"]
+    )
+    told = capsys.readouterr()
+    assert code == 0
+    assert told.out.strip() == str(tmp_path / "made")
+    assert "AUC of its judgment" in told.err
+    assert Folder.open(tmp_path / "made").model.judge
