@@ -1,17 +1,19 @@
 """How many speakers one server carries, what happens beyond, and whether anything is left over after a long day.
 
     python benchmarks/live.py                              everything, about six minutes
+    python benchmarks/live.py --processes 2 --threads 1    the same with two servers, as behind a proxy
     python benchmarks/live.py --model toy --scenes levels --streams 100 300 500 --json toy.json
-    python benchmarks/live.py --draw de-en.json toy.json --out live.svg
+    python benchmarks/live.py --draw de-en.json toy.json --out live.svg --table docs/operating.md
     python benchmarks/live.py --quick                      half a minute, to see that everything works
 
-A real server process (`bethink serve`) and simulated speakers on the same machine, over loopback; what the speakers cost is part
-of the picture. Every speaker talks at 150 words per minute, a word at a time. The lag of a target word is the time from the sending
+Real server processes (`bethink serve`) and simulated speakers on the same machine, over loopback; what the speakers cost is counted
+apart. Every speaker talks at 150 words per minute, a word at a time. The lag of a target word is the time from the sending
 of the newest source word it was written with to its arrival at the client: what computing, queueing and the network cost, beyond the
 policy's own waiting. Every stream's translation is compared with what the translator says alone.
 
-Three scenes: growing numbers of speakers; a server that takes fewer than come, and a crowd of connections that are refused; and an
-hour of speech for each of some speakers as fast as the server takes it, with connections cut at random.
+Four scenes: growing numbers of speakers; a server that takes fewer than come, and a crowd of connections that are refused; more speakers
+than it can follow, which it has to find out by itself; and an hour of speech for each of some speakers as fast as the server takes it,
+with connections cut at random.
 """
 
 from __future__ import annotations
@@ -34,38 +36,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
+from speakers import RATE, Talk, sentences, speaker, talks
+from websockets.asyncio.client import connect
+from websockets.exceptions import WebSocketException
 
-import bethink
-from bethink import Action, Translator, toy
+from bethink import Action, Translator
 from bethink.client import Client
+from bethink.serve.limits import Limits
 from bethink.trace import shown
 
-SAMPLES = Path(bethink.__file__).parent / "serve" / "page" / "samples"
-RATE = 150  # words per minute
-TALKS = 8  # different ones
 GOAL = 300.0  # milliseconds, 95th percentile
 CROWD = 150  # connections per second, at least
+RUSH = 10.0  # seconds in which all of a rush come
+TABLE = ("<!-- levels -->", "<!-- end of levels -->")  # what stands around the table on a page
 HOUR = 60 * RATE  # words
 HEAD = "  streams  refused  exact  words/s   p50 ms   p95 ms   max ms  server CPU  clients' CPU  CPU ms/word  server MB  load"
-
-
-@dataclass(frozen=True)
-class Talk:
-    words: tuple[str, ...]
-    places: tuple[tuple[int, int], ...]  # of each word: its sentence, and its number in it
-    translation: str
-
-
-@dataclass
-class Told:
-    """What one speaker's listener got."""
-
-    lags: list[float]
-    words: int
-    exact: bool = False
-    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,9 +78,10 @@ class Level:
 class Server:
     """`bethink serve` on a free port."""
 
-    def __init__(self, model: str, policy: str, *flags: str) -> None:
-        self.policy = policy
-        command = [sys.executable, "-m", "bethink", "serve", "--model", model, "--port", "0", *flags]
+    entry: tuple[str, ...] = ("-m", "bethink")
+
+    def __init__(self, model: str, *flags: str) -> None:
+        command = [sys.executable, *self.entry, "serve", "--model", model, "--port", "0", *flags]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
@@ -109,100 +95,49 @@ class Server:
             found = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$", page.read().decode(), re.MULTILINE)
         return sum(map(float, found))
 
-    @property
-    def cpu(self) -> float:
-        return self.metric("process_cpu_seconds_total")
-
-    @property
-    def megabytes(self) -> float:
-        return self.metric("process_resident_memory_bytes") / 1e6
-
     def stop(self) -> None:
         self.process.terminate()
         self.process.communicate(timeout=30)
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """The servers of one machine, which a proxy would stand before: streams go to them in turn."""
+
+    servers: Sequence[Server]
+    policy: str
+
+    def url(self, number: int) -> str:
+        return self.servers[number % len(self.servers)].url
+
+    @property
+    def cpu(self) -> float:
+        return sum(server.metric("process_cpu_seconds_total") for server in self.servers)
+
+    @property
+    def megabytes(self) -> float:
+        return sum(server.metric("process_resident_memory_bytes") for server in self.servers) / 1e6
+
+
 @contextlib.contextmanager
-def serving(options: argparse.Namespace, **limits: int) -> Iterator[Server]:
+def serving(options: argparse.Namespace, **limits: float) -> Iterator[Fleet]:
     given = {"rate": 1_000_000, "burst": 1_000_000, "streams": 4000, "lag": 1_000_000, "drain": 1} | limits
     flags = [part for name, value in given.items() for part in (f"--max-{name}", str(value))]
     if options.threads:
         flags += ["--threads", str(options.threads)]
-    server = Server(options.model, options.policy, *flags)
-    try:
-        yield server
-    finally:
-        server.stop()
+    with contextlib.ExitStack() as stack:
+        servers = [Server(options.model, *flags) for _ in range(options.processes)]
+        for server in servers:
+            stack.callback(server.stop)
+        yield Fleet(servers, options.policy)
 
 
-def sentences(translator: Translator, seed: int) -> Iterator[str]:
-    """Without end: of the toy language, or of the talks that come with the page, in another order for each seed."""
-    draw = random.Random(seed)
-    if translator.about.get("toy"):
-        known = [pair.source for pair in toy.sentences(400, seed=seed)]
-    else:
-        files = sorted(SAMPLES.glob(f"{translator.about['source']}-*.txt"))
-        known = [one for file in files for one in re.split(r"(?<=[.!?])\s+", file.read_text("utf-8").strip())]
-    while True:
-        yield from draw.sample(known, len(known))
-
-
-def talks(translator: Translator, policy: str, words: int) -> list[Talk]:
-    made = []
-    for seed in range(TALKS):
-        spoken: list[str] = []
-        for sentence in sentences(translator, 1000 + seed):
-            spoken += sentence.split()
-            if len(spoken) >= words:
-                break
-        steps = list(translator.stream([" ".join(spoken)], policy or None))
-        places = tuple((step.sentence, step.heard - 1) for step in steps if step.action is Action.READ and step.text)
-        made.append(Talk(tuple(spoken), places, shown(steps)))
-    return made
-
-
-async def speaker(server: Server, talk: Talk, delay: float) -> Told:
-    """Says a talk, word by word, and listens."""
-    await asyncio.sleep(delay)
-    told, spoken, text = Told([], len(talk.words)), {}, []  # type: ignore[var-annotated]
-    try:
-        async with connect(server.url, compression=None, open_timeout=60, ping_interval=None) as socket:
-            await socket.send(json.dumps({"type": "start", "version": 1, "policy": server.policy}))
-            speaking: asyncio.Task[None] | None = None
-            async for frame in socket:
-                now, message = time.perf_counter(), json.loads(frame)
-                if message["type"] == "ready":
-                    speaking = asyncio.create_task(say(socket, talk, spoken))
-                elif message["type"] == "step" and message["action"] == "WRITE" and message["text"]:
-                    text.append(message["text"])
-                    told.lags.append(1000 * (now - spoken[message["sentence"], message["heard"] - 1]))
-                elif message["type"] == "error":
-                    told.refused = message["code"]
-            if speaking is not None:
-                speaking.cancel()
-    except (WebSocketException, OSError, TimeoutError) as error:
-        told.refused = told.refused or type(error).__name__
-    told.exact = "".join(text) == talk.translation
-    return told
-
-
-async def say(socket: ClientConnection, talk: Talk, spoken: dict[tuple[int, int], float]) -> None:
-    due = time.perf_counter()
-    with contextlib.suppress(ConnectionClosed):
-        for word, place in zip(talk.words, talk.places, strict=True):
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            spoken[place] = time.perf_counter()
-            await socket.send(json.dumps({"type": "text", "text": f"{word} "}))
-            due += 60 / RATE
-        await socket.send('{"type":"end"}')
-
-
-async def level(server: Server, made: Sequence[Talk], streams: int) -> Level:
-    """So many speakers at once, who begin within the time of a few words."""
+async def level(fleet: Fleet, made: Sequence[Talk], streams: int, spread: float = 10 * 60 / RATE) -> Level:
+    """So many speakers at once, who begin within `spread` seconds, by default the time of a few words."""
     draw = random.Random(streams)
-    began, cpu, own = time.perf_counter(), server.cpu, time.process_time()
+    began, cpu, own = time.perf_counter(), fleet.cpu, time.process_time()
     told = await asyncio.gather(
-        *(speaker(server, made[n % len(made)], draw.uniform(0, 10 * 60 / RATE)) for n in range(streams))
+        *(speaker(fleet.url(n), fleet.policy, made[n % len(made)], draw.uniform(0, spread)) for n in range(streams))
     )
     seconds = time.perf_counter() - began
     carried = [one for one in told if not one.refused]
@@ -215,21 +150,21 @@ async def level(server: Server, made: Sequence[Talk], streams: int) -> Level:
         p50=lags[len(lags) // 2],
         p95=lags[int(0.95 * len(lags))],
         worst=lags[-1],
-        server_cpu=(used := (server.cpu - cpu) / seconds),
+        server_cpu=(used := (fleet.cpu - cpu) / seconds),
         cost=1000 * used / max(words, 1e-9),
         client_cpu=(time.process_time() - own) / seconds,
-        megabytes=server.megabytes,
+        megabytes=fleet.megabytes,
         load=os.getloadavg()[0],
     )
 
 
-async def crowd(url: str, attempts: int) -> Counter[str]:
-    """Connections that come as fast as they can, to a server that is full."""
+async def crowd(fleet: Fleet, attempts: int) -> Counter[str]:
+    """Connections that come as fast as they can, to servers that are full."""
     answers: Counter[str] = Counter()
 
-    async def knock() -> None:
+    async def knock(number: int) -> None:
         try:
-            async with connect(url, compression=None, open_timeout=60, close_timeout=60) as socket:
+            async with connect(fleet.url(number), compression=None, open_timeout=60, close_timeout=60) as socket:
                 await socket.send('{"type":"start","version":1}')
                 message = json.loads(await socket.recv())
                 answers[message.get("code", message["type"])] += 1
@@ -237,18 +172,19 @@ async def crowd(url: str, attempts: int) -> Counter[str]:
             answers[type(error).__name__] += 1
 
     for begin in range(0, attempts, 50):
-        await asyncio.gather(*(knock() for _ in range(min(50, attempts - begin))))
+        await asyncio.gather(*(knock(number) for number in range(begin, min(begin + 50, attempts))))
     return answers
 
 
-async def beyond(server: Server, made: Sequence[Talk], streams: int, attempts: int) -> dict[str, Any]:
-    """The server is full; as many again come, and then a crowd."""
-    carried = asyncio.create_task(level(server, made, 2 * streams))
+async def beyond(fleet: Fleet, made: Sequence[Talk], room: int, attempts: int) -> dict[str, Any]:
+    """The servers are full; as many again come, and then a crowd."""
+    carried = asyncio.create_task(level(fleet, made, 2 * room))
     await asyncio.sleep(12 * 60 / RATE)
     began = time.perf_counter()
-    answers = await crowd(server.url, attempts)
+    answers = await crowd(fleet, attempts)
     seconds = time.perf_counter() - began
     return {
+        "room": room,
         "level": asdict(await carried),
         "attempts": attempts,
         "answers": dict(answers),
@@ -256,7 +192,7 @@ async def beyond(server: Server, made: Sequence[Talk], streams: int, attempts: i
     }
 
 
-async def soak(server: Server, translator: Translator, speakers: int, words: int) -> dict[str, Any]:
+async def soak(fleet: Fleet, translator: Translator, speakers: int, words: int) -> dict[str, Any]:
     """Long talks as fast as the server takes them, over connections that break."""
     memory: list[tuple[float, float]] = []
     began = time.perf_counter()
@@ -264,12 +200,12 @@ async def soak(server: Server, translator: Translator, speakers: int, words: int
     async def watch() -> None:
         while True:
             memory.append(
-                (round(time.perf_counter() - began, 1), round(await asyncio.to_thread(lambda: server.megabytes), 2))
+                (round(time.perf_counter() - began, 1), round(await asyncio.to_thread(lambda: fleet.megabytes), 2))
             )
             await asyncio.sleep(1)
 
     watching = asyncio.create_task(watch())
-    told = await asyncio.gather(*(long_talk(server, translator, n, words) for n in range(speakers)))
+    told = await asyncio.gather(*(long_talk(fleet.url(n), translator, n, words) for n in range(speakers)))
     watching.cancel()
     third = max(1, len(memory) // 3)
     early, late = (
@@ -287,7 +223,7 @@ async def soak(server: Server, translator: Translator, speakers: int, words: int
     }
 
 
-async def long_talk(server: Server, translator: Translator, number: int, words: int) -> tuple[bool, int]:
+async def long_talk(url: str, translator: Translator, number: int, words: int) -> tuple[bool, int]:
     draw, talk = random.Random(number), sentences(translator, number)
 
     async def chunks() -> AsyncIterator[str]:
@@ -300,7 +236,7 @@ async def long_talk(server: Server, translator: Translator, number: int, words: 
 
     expected: list[str] = []
     exact, done, text = True, 0, ""
-    async with Client(server.url, policy="wait-k:3") as client:
+    async with Client(url, policy="wait-k:3") as client:
         async for step in client.stream(chunks()):
             if step.action is Action.WRITE:
                 text += step.text
@@ -323,9 +259,9 @@ def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any
     made = talks(translator, options.policy, round(options.seconds * RATE / 60))
     found: list[Level] = []
     print(HEAD)
-    with serving(options) as server:
+    with serving(options) as fleet:
         for streams in options.streams:
-            found.append(asyncio.run(level(server, made, streams)))
+            found.append(asyncio.run(level(fleet, made, streams)))
             print(found[-1], flush=True)
             if found[-1].p95 > 4 * GOAL:
                 break
@@ -337,33 +273,48 @@ def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any
 def full(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
     room, seconds = options.room, max(options.seconds, options.attempts / CROWD)
     made = talks(translator, options.policy, round(seconds * RATE / 60))
-    with serving(options, streams=room) as server:
-        got = asyncio.run(beyond(server, made, room, options.attempts))
+    with serving(options, streams=room // options.processes) as fleet:
+        got = asyncio.run(beyond(fleet, made, room, options.attempts))
     print(f"room for {room}, {2 * room} come, and a crowd of {options.attempts} connections:\n{HEAD}")
     print(f"{Level(**got['level'])}\nthe crowd was told {got['answers']} in {got['seconds']} s\n")
     return {"beyond": got}
 
 
+def rush(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
+    made = talks(translator, options.policy, round(options.seconds * RATE / 60))
+    with serving(options, lag=Limits.lag) as fleet:
+        got = asyncio.run(level(fleet, made, options.rush, RUSH))
+    print(
+        f"{options.rush} come within {RUSH:g} s, and how many may come in is the servers' own affair:\n{HEAD}\n{got}\n"
+    )
+    return {"rush": asdict(got)}
+
+
 def long(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
-    with serving(options) as server:
-        got = asyncio.run(soak(server, translator, options.speakers, options.words))
+    with serving(options) as fleet:
+        got = asyncio.run(soak(fleet, translator, options.speakers, options.words))
     print("soak:", json.dumps({key: value for key, value in got.items() if key != "memory"}))
     return {"soak": got}
 
 
-SCENES = {"levels": levels, "full": full, "soak": long}
+SCENES = {"levels": levels, "full": full, "rush": rush, "soak": long}
 
 
 def main() -> None:
     options = parse()
     if options.draw:
-        draw([json.loads(path.read_text("utf-8")) for path in options.draw], options.out)
+        found = [json.loads(path.read_text("utf-8")) for path in options.draw]
+        if options.out:
+            draw(found, options.out)
+        if options.table:
+            options.table.write_text(with_table(options.table.read_text("utf-8"), found), encoding="utf-8")
         return
     translator = Translator(options.model, threads=1)
     results = {
         "model": translator.name,
         "policy": options.policy or str(translator.policy),
         "cores": os.cpu_count(),
+        "processes": options.processes,
         "threads": options.threads or os.cpu_count(),
         "rate": RATE,
     }
@@ -377,6 +328,75 @@ def main() -> None:
         draw([results], options.out)
 
 
+def with_table(page: str, found: Sequence[dict[str, Any]]) -> str:
+    """A page with the table of these results, and what it comes to."""
+    return between(TABLE, page, f"{table(found)}\n\n{told(found)}")
+
+
+def between(marks: tuple[str, str], page: str, text: str) -> str:
+    """A page with this text between two comments that it has."""
+    before, rest = page.split(marks[0])
+    after = rest.split(marks[1])[1]
+    return f"{before}{marks[0]}\n{text}\n{marks[1]}{after}"
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    heads = (
+        "model, policy, servers",
+        "speakers",
+        "words/s",
+        "median and 95 % lag",
+        "CPU of the servers",
+        "per source word",
+        "memory",
+    )
+    rows = [*heads, "CPU of the speakers"], ["---"] * (len(heads) + 1)
+    lines = [*rows, *(row for results in found for row in level_rows(results))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def told(found: Sequence[dict[str, Any]]) -> str:
+    """What the table comes to, and what happened to those who were too many."""
+    lines = [
+        f"- {described(results)}: {results['carried']} speakers with a 95th percentile under {GOAL:g} ms."
+        for results in found
+        if "carried" in results
+    ]
+    for results in found:
+        if scene := results.get("beyond"):
+            full, refused = Level(**scene["level"]), sum(scene["answers"].values()) - scene["answers"].get("ready", 0)
+            lines.append(
+                f"- {described(results)}, with room for {scene['room']} streams: of {full.streams} speakers who came, {full.refused} were"
+                f" refused, and of {scene['attempts']:,} connections in the {scene['seconds']:.0f} s after them {refused:,}; the"
+                f" {full.exact} who were in got exactly their words, with a 95th percentile of {full.p95:.0f} ms."
+            )
+        if "rush" in results:
+            one = Level(**results["rush"])
+            lines.append(
+                f"- {described(results)}, told no limit: of {one.streams} speakers who came within {RUSH:g} s {one.refused} were refused;"
+                f" the {one.exact} who were in got exactly their words, with a 95th percentile of {one.p95:,.0f} ms."
+            )
+    loads = [one["load"] for results in found for one in results.get("levels", [])]
+    lines.append(f"- Load average of the machine after the levels: {min(loads):.1f} to {max(loads):.1f}.")
+    return "\n".join(lines)
+
+
+def level_rows(results: dict[str, Any]) -> Iterator[list[str]]:
+    name = described(results)
+    for each in results.get("levels", []):
+        one = Level(**each)
+        lag, memory = f"{one.p50:,.0f}, {one.p95:,.0f} ms", f"{one.megabytes:,.0f} MB"
+        used = [f"{one.server_cpu:.2f} cores", f"{one.cost:.1f} ms", memory, f"{one.client_cpu:.2f} cores"]
+        yield [name, str(one.streams), f"{one.words:.0f}", lag, *used]
+        name = ""
+
+
+def described(results: dict[str, Any]) -> str:
+    servers, threads = results["processes"], results["threads"]
+    each = f"{servers} server{'s' * (servers > 1)} × {threads} thread{'s' * (threads > 1)}"
+    return f"{results['model']}, {results['policy'].split(':')[0]}, {each}"
+
+
 def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
     """Left: how late words are for more and more speakers. Right: what a word costs the server, which gets less in a crowd."""
     import matplotlib as mpl
@@ -385,10 +405,12 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
 
     mpl.rcParams["svg.hashsalt"] = "bethink"
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
     for results in found:
+        if "levels" not in results:
+            continue
         streams = [one["streams"] for one in results["levels"]]
-        label = f"{results['model']}, {results['policy'].split(':')[0]}"
+        label = described(results)
         left.plot(streams, [one["p95"] for one in results["levels"]], marker="o", label=label)
         right.plot(streams, [one["cost"] for one in results["levels"]], marker="o", label=label)
     left.axhline(GOAL, color="grey", linewidth=1, linestyle="--")
@@ -399,7 +421,7 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
         axes.grid(alpha=0.3)
         axes.xaxis.set_major_formatter("{x:g}")
     left.yaxis.set_major_formatter("{x:,g}")
-    left.legend(frameon=False)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
@@ -412,11 +434,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--threads", type=int, default=0, help="of the server's arithmetic (default: one for each core)"
     )
+    parser.add_argument("--processes", type=int, default=1, help="servers, among which the speakers are divided")
     parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
     parser.add_argument("--streams", nargs="+", type=int, default=[1, 5, 10, 20, 40, 60, 100, 200, 300, 400, 500, 600])
     parser.add_argument("--seconds", type=float, default=20.0, help="of speech at each number of speakers")
-    parser.add_argument("--room", type=int, default=100, help="streams that the full server takes")
+    parser.add_argument("--room", type=int, default=100, help="streams that the full servers take, all together")
     parser.add_argument("--attempts", type=int, default=10_000, help="connections that come to it")
+    parser.add_argument("--rush", type=int, default=200, help="speakers who come to servers that were told no limit")
     parser.add_argument("--speakers", type=int, default=10, help="of the long talks")
     parser.add_argument("--words", type=int, default=HOUR, help="in each of them; an hour has 9,000")
     parser.add_argument("--quick", action="store_true", help="small numbers of everything")
@@ -425,12 +449,15 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--draw", nargs="+", type=Path, metavar="JSON", help="measure nothing; draw these files to --out"
     )
+    parser.add_argument(
+        "--table", type=Path, metavar="PAGE", help="with --draw: the page whose table of levels to renew"
+    )
     options = parser.parse_args()
-    if options.draw and not options.out:
-        parser.error("--draw needs --out")
+    if options.draw and not (options.out or options.table):
+        parser.error("--draw needs --out or --table")
     if options.quick:
         options.streams, options.seconds, options.room, options.attempts = [5, 20], 5.0, 20, 500
-        options.speakers, options.words = 4, 900
+        options.rush, options.speakers, options.words = 20, 4, 900
     return options
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bethink.backend import Backend, Row
+from bethink.backend import Backend, Row, Rows
 from bethink.backend.bank import Bank
-from bethink.engine import Engine
+from bethink.engine import FEW, Engine
 from bethink.errors import ModelError, UsageError
 from bethink.policy import Action, Policy, parse
 from bethink.stream import Stream
@@ -119,6 +119,36 @@ def test_a_call_is_no_larger_than_the_batch() -> None:
     assert max(backend.calls) == 3
     with pytest.raises(UsageError, match="at least 1"):
         Engine(backend, batch=0)
+
+
+class Counting(FakeBackend):
+    """Notes how many rows each request of a call asks for."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.asked: list[list[int]] = []
+
+    def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
+        self.asked.append([len(request.tokens) for request in requests])
+        return super().step(requests)
+
+
+@pytest.mark.parametrize(("spec", "needed"), [("weigh:k=1,r=4,rate=1,rho=0.9", 1), ("pe:k=1,rho=0.9,r=3", 2)])
+def test_in_a_crowd_nothing_is_computed_that_no_decision_needs(spec: str, needed: int) -> None:
+    def most(streams: int) -> int:
+        backend = Counting(3)
+        engine = Engine(backend)
+        opened = [engine.open(parse(spec)) for _ in range(streams)]
+        for word in range(3, 12):
+            for stream in opened:
+                if not stream.done:
+                    engine.hear(stream, [word])
+            engine.run()
+        full = [call for call in backend.asked[1:] if len(call) > FEW]  # before the first it is not known who comes
+        return max(rows for call in full or backend.asked for rows in call)
+
+    assert most(4 * FEW) == needed
+    assert most(1) > needed
 
 
 class Flipping(FakeBackend):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from bethink.engine import Engine
-from bethink.hub import INBOX, OUTBOX, PIECE, Hub, Line
+from bethink.hub import INBOX, OUTBOX, PIECE, Effort, Hub, Line
 from bethink.policy import Action, parse
 from bethink.text import Words
 from bethink.translator import Translator
@@ -91,6 +93,29 @@ def test_a_line_that_breaks_breaks_alone() -> None:
     assert good.error is None
     assert writes(good)
     assert desk.hub.counters().sessions == 1
+
+
+def test_what_words_cost_tells_how_many_speakers_there_can_be() -> None:
+    effort = Effort()
+    for _ in range(100):
+        effort.feel(seconds=0.005, rows=3, words=1)  # few at a time are dear, which says nothing about many
+    assert effort.capacity == math.inf
+    for _ in range(1000):
+        effort.feel(seconds=0.040, rows=60, words=20)  # 2 ms a word: 500 words a second
+    assert effort.capacity == pytest.approx(200, rel=0.01)
+    for _ in range(1000):
+        effort.feel(seconds=0.080, rows=60, words=20)  # something else needs the machine
+    assert effort.capacity == pytest.approx(100, rel=0.01)
+
+
+def test_a_hub_knows_what_it_can_do() -> None:
+    desk = Desk(64)
+    lines = [desk.line("a b c d e f g h i j ") for _ in range(30)]
+    assert desk.hub.counters().capacity == math.inf
+    while not desk.idle:
+        desk.round()
+    assert all(line.outbox for line in lines)
+    assert 1 < desk.hub.counters().capacity < math.inf
 
 
 def test_telling_the_hub_often_is_telling_it_once() -> None:

@@ -73,6 +73,23 @@ async def settled(condition: Any) -> None:
         await asyncio.sleep(0.001)
 
 
+@pytest.mark.parametrize("most", [1, 3, 1000])
+def test_steps_can_be_taken_by_the_handful(most: int) -> None:
+    async def test() -> None:
+        model = translator(3)
+        async with AsyncTranslator(model) as live, live.session() as session:
+            for _ in range(2):  # the steps of a text end with it
+                speaking = asyncio.create_task(session.say([TEXT]))
+                taken: list[Step] = []
+                while some := await session.some(most):
+                    assert len(some) <= most
+                    taken += some
+                await speaking
+                assert [step.token for step in taken] == [step.token for step in model.stream([TEXT])]
+
+    run(test())
+
+
 def test_each_speaker_gets_what_it_gets_alone() -> None:
     async def test() -> None:
         model, chance = translator(8), random.Random(8)

@@ -10,7 +10,7 @@ from bethink.policy import Need, Offline, Policy
 from bethink.stream import Stream
 
 FEW = 4  # streams in a round for which the model's weights, not their rows, set the time
-NEAR, FAR = 1, 2  # rows asked for on a guess, beyond those that a decision needs
+AHEAD = 2  # rows that are then asked for on a guess, beyond those that a decision needs
 
 
 class Engine:
@@ -96,10 +96,10 @@ class Engine:
         return request
 
     def _beyond(self) -> int | None:
-        """How far to guess: a row is nearly free beside a few others, but not in a crowd."""
+        """How far to guess: a row is nearly free beside a few others, but in a crowd it costs what it costs."""
         if not self._speculate:
             return None
-        return FAR if max(self.width, len(self._ready)) <= FEW else NEAR
+        return AHEAD if max(self.width, len(self._ready)) <= FEW else 0
 
     def _encode(self, streams: Sequence[Stream]) -> None:
         fresh = [(stream.slot, ids) for stream in streams if (ids := stream.unencoded())]

@@ -8,6 +8,7 @@ nobody takes is left alone once the sentence in flight is written.
 from __future__ import annotations
 
 import contextlib
+import math
 import queue
 import threading
 import time
@@ -25,6 +26,8 @@ from bethink.translator import Session
 PIECE = 128  # characters: the most that is heard from one line in one round
 INBOX = 64  # pieces that a speaker may be ahead of the engine
 OUTBOX = 256  # steps that a reader may be behind before its stream waits
+PACE = 2.5  # words per second: a speaker
+WIDE = 16  # rows of a round from which on a row costs about the same, however many there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,29 @@ class Counters:
     rows: int  # decoder positions computed
     written: int  # target tokens, ends of sentences included
     failures: int  # times the model failed, each of which ended the sessions then open
+    capacity: float = math.inf  # speakers that it could follow all the time, by what words have cost lately
+
+
+class Effort:
+    """What a word costs where there are many, from what rounds have cost lately."""
+
+    def __init__(self) -> None:
+        self._seconds = self._rows = (
+            0.0  # of wide rounds alone: narrow ones say what there is to spare, not what there is
+        )
+        self._computed = self._heard = 0.0  # rows and words, of all rounds
+
+    def feel(self, seconds: float, rows: int, words: int) -> None:
+        """A round counts half of what the one 70 after it does: some seconds in a crowd."""
+        self._computed, self._heard = 0.99 * self._computed + rows, 0.99 * self._heard + words
+        if rows >= WIDE:
+            self._seconds, self._rows = 0.99 * self._seconds + seconds, 0.99 * self._rows + rows
+
+    @property
+    def capacity(self) -> float:
+        """Speakers that would take all of the engine's time; without end before anything is known."""
+        needed = PACE * self._seconds * self._computed
+        return self._rows * self._heard / needed if needed else math.inf
 
 
 class Line:
@@ -77,10 +103,10 @@ class Line:
             heard += len(text or "")
             self.news = True
 
-    def speak(self) -> int:
-        """Give out what was done, if there is room for it; how many tokens were written."""
+    def speak(self) -> tuple[int, int]:
+        """Give out what was done, if there is room for it; how many words were read and how many tokens written."""
         if self.full:
-            return 0
+            return 0, 0
         steps = self.session.collect()
         now = time.monotonic()
         self.outbox.extend(self._timed(step, now) for step in steps)
@@ -89,7 +115,8 @@ class Line:
             self.outbox.append(None)
             self.news = True
         self.news = self.news or bool(steps)
-        return sum(step.action is Action.WRITE for step in steps)
+        written = sum(step.action is Action.WRITE for step in steps)
+        return sum(bool(step.text) and step.action is Action.READ for step in steps), written
 
     def drop(self) -> None:
         self.session.abandon()
@@ -112,7 +139,8 @@ class Hub(threading.Thread):
         self._lines: set[Line] = set()
         self._notes: queue.SimpleQueue[Line | None] = queue.SimpleQueue()
         self._active: dict[Line, None] = {}
-        self._written = self._failures = 0
+        self._read = self._written = self._failures = 0
+        self._effort = Effort()
 
     # for the outer ends
 
@@ -142,7 +170,7 @@ class Hub(threading.Thread):
         lines, engine = list(self._lines), self.engine
         queued = sum(len(line.inbox) for line in lines)
         done = (engine.width, engine.rounds, engine.rows, self._written, self._failures)
-        return Counters(len(lines), engine.ready, queued, *done)
+        return Counters(len(lines), engine.ready, queued, *done, self._effort.capacity)
 
     # the thread
 
@@ -170,12 +198,14 @@ class Hub(threading.Thread):
     def round(self) -> None:
         """Hear everyone, let the engine make one round, and say what was done."""
         lines = list(self._active)
+        began, rows, read = time.monotonic(), self.engine.rows, self._read
         for line in lines:
             self._attend(line, self._hear)
         self.engine.round()
         for line in lines:
             self._attend(line, self._speak)
         self._tell([line for line in lines if line.news])
+        self._effort.feel(time.monotonic() - began, self.engine.rows - rows, self._read - read)
         for line in lines:
             if line.closed or not line.busy:
                 self._active.pop(line, None)
@@ -187,7 +217,9 @@ class Hub(threading.Thread):
             line.hear()
 
     def _speak(self, line: Line) -> None:
-        self._written += line.speak()
+        read, written = line.speak()
+        self._read += read
+        self._written += written
 
     def _tell(self, lines: Sequence[Line]) -> None:
         for line in lines:

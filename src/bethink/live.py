@@ -168,20 +168,29 @@ class AsyncSession:
         return self
 
     async def __anext__(self) -> Step:
+        for step in await self.some(1):
+            return step
+        raise StopAsyncIteration
+
+    async def some(self, most: int) -> list[Step]:
+        """The steps that are there, at least one of them and at most so many; none where the text ends."""
         line = self._line
+        steps: list[Step] = []
         while line.closed or not line.outbox:
             if line.error is not None:
                 raise line.error
             if line.closed:
-                raise StopAsyncIteration
+                return []
             self._news.clear()
             await self._news.wait()
-        step = line.outbox.popleft()
-        if len(line.outbox) == OUTBOX // 2:
-            self._hub.note(line)
-        if step is None:
-            raise StopAsyncIteration
-        return step
+        while line.outbox and len(steps) < most and (line.outbox[0] is not None or not steps):
+            step = line.outbox.popleft()
+            if len(line.outbox) == OUTBOX // 2:
+                self._hub.note(line)
+            if step is None:
+                break
+            steps.append(step)
+        return steps
 
     async def __aenter__(self) -> Self:
         return self

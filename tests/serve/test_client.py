@@ -116,8 +116,8 @@ def test_connections_that_break_again_and_again_change_nothing(name: str, speech
             return got, client.reconnects
 
     with running(model) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.FIRST_WAIT", 0.01)
-        patch.setattr("bethink.client.LONGEST_WAIT", 0.05)
+        patch.setattr("bethink.client.connection.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.connection.LONGEST_WAIT", 0.05)
         got, reconnects = play(lambda: scene(made))
     assert reconnects >= 2
     assert [step.n for step in got] == list(range(len(got)))
@@ -260,7 +260,7 @@ def test_a_silent_client_comes_back_when_there_is_text(model: Model, translator:
             return shown(got)
 
     with running(model, idle=0.2) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.connection.FIRST_WAIT", 0.01)
         assert play(lambda: scene(made)) == translator.translate(SPEECH)
 
 

@@ -141,6 +141,26 @@ def test_a_server_that_is_behind_lets_nobody_new_in(model: Model) -> None:
         assert made.metric("bethink_pressure_seconds") == pytest.approx(2.0, rel=0.01)
 
 
+def test_a_server_lets_in_as_many_as_it_can_follow(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(made: Running) -> None:
+        async with talk(made.url) as first, talk(made.url) as second:
+            for client in (first, second):
+                await client.say(start())
+                assert (await client.hear())["type"] == "ready"
+            error, closed = await refused(made.url, start())
+            assert error is not None
+            assert "can follow 2 speakers" in error["message"]
+            assert closed == 4503
+            made.service.pressure._value = 0.0  # nobody waits, so nobody minds
+            assert (await whole(made.url))[-1]["type"] == "final"
+
+    monkeypatch.setattr("bethink.hub.Effort.capacity", 2.3)
+    with running(model, lag=1.0) as made:
+        made.service.pressure._half_life = 1e6  # it stays as it is
+        made.service.pressure._value = 0.1
+        play(lambda: scene(made))
+
+
 def test_too_much_text(model: Model) -> None:
     with running(model, text=100) as made:
         check(made, "text", 4413, start(), text("te " * 20), text("te " * 20))

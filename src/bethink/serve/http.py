@@ -134,8 +134,9 @@ async def _messages(service: Service, start: Start, text: str) -> Messages:
         speaking = asyncio.create_task(_say(speaker, text))
         ended = "gone"
         try:
-            async for message in speaker.messages():
-                yield message
+            async for messages in speaker.messages():
+                for message in messages:
+                    yield message
             ended = "done"
         except BethinkError as error:
             ended = error.code if isinstance(error, Refusal) else "internal"

@@ -23,6 +23,7 @@ _ENGINE = {  # of each model's engine: name, kind, help
     "rounds": (CounterMetricFamily, "Batched calls of the decoder."),
     "rows": (CounterMetricFamily, "Decoder positions computed."),
     "written": (CounterMetricFamily, "Target tokens written."),
+    "capacity": (GaugeMetricFamily, "Speakers that it could follow, by what words have cost lately."),
     "failures": (CounterMetricFamily, "Times the model failed, each ending the sessions then open."),
 }
 

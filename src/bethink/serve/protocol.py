@@ -212,13 +212,16 @@ _STEP_FIELDS = tuple(field.name for field in dataclasses.fields(LiveStep))
 _ALWAYS = frozenset({"n", "sentence", "action", "text", "token", "read", "heard", "written", "deferred", "at", "lag"})
 
 
+_ENCODE, _ESCAPE = (json.JSONEncoder(ensure_ascii=escape, separators=(",", ":")).encode for escape in (False, True))
+
+
 def dumps(message: Message) -> str:
     """One line of JSON; letters stay letters, but half a surrogate pair is escaped, for UTF-8 cannot say it."""
-    text = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODE(message)
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(message, separators=(",", ":"))
+        return _ESCAPE(message)
     return text
 
 

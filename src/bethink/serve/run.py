@@ -9,54 +9,19 @@ import os
 import signal
 import socket
 from types import FrameType
-from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from bethink.errors import UsageError
 from bethink.serve.app import create_app
 from bethink.serve.service import Service
+from bethink.serve.wire import Gathering, Impatient
 
 LOG = logging.getLogger("bethink.serve")
 BACKLOG = 2048  # connections the system holds while we are busy
 BUFFER = 131_072  # bytes the system may hold for one connection, each way
 DEAD = 30  # seconds after which a peer that does not answer is given up, by the system itself
 PING = 20.0  # seconds between pings, so that proxies see life
-
-
-class Impatient(H11Protocol):
-    """HTTP, but every request must be whole in time, from the connection or the answer before it on.
-
-    A socket that is upgraded has its own rules.
-    """
-
-    patience = 10.0  # seconds
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
-        super().connection_lost(exc)
-
-    def handle_websocket_upgrade(self, event: Any) -> None:
-        self._deadline.cancel()
-        super().handle_websocket_upgrade(event)
-
-    def on_response_complete(self) -> None:
-        self._deadline.cancel()
-        self._wait()
-        super().on_response_complete()
-
-    def _wait(self) -> None:
-        self._deadline = self.loop.call_later(self.patience, self._give_up)
-
-    def _give_up(self) -> None:
-        """Unless a request is being answered."""
-        if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
-            self.transport.close()
 
 
 class Server(uvicorn.Server):
@@ -116,7 +81,7 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
     config = uvicorn.Config(
         create_app(service),
         http=type("Impatient", (Impatient,), {"patience": service.limits.start}),
-        ws="websockets-sansio",
+        ws=Gathering,
         ws_max_size=service.limits.message,
         ws_ping_interval=PING,
         ws_ping_timeout=None,  # a client that is held back cannot answer; the system finds the dead ones

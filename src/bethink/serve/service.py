@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ from bethink.serve.speaker import Speaker
 PROBE = "a ."  # a text that every model can translate somehow
 PROBE_SECONDS, PROBE_EVERY = 5.0, 2.0
 SAMPLE_EVERY = 0.25  # seconds between looks at the batch size
+NOTICED = 0.05  # of the lag that is allowed: from there on the engine has more to do than it can do at once
+COMFORT = 0.85  # of what would take all of the engine's time
 
 
 @dataclass
@@ -83,8 +86,8 @@ class Service:
             raise Refusal("draining", "this server is about to stop; connect again in a moment")
         if len(self.speakers) >= self.limits.streams:
             raise Refusal("full", f"all {self.limits.streams} streams of this server are taken; try again later")
-        if self.pressure.seconds > self.limits.lag and start.resume is None:  # who was here before may come back
-            raise Refusal("full", f"this server is {self.pressure.seconds:.1f} seconds behind; try again later")
+        if start.resume is None:  # who was here before may come back
+            self._spare_the_others(model)
         speaker = Speaker(model, policy, mark, start.resume, self.metrics, self.pressure)
         self.speakers.add(speaker)
         self.metrics.streams.inc()
@@ -95,6 +98,15 @@ class Service:
             speaker.close()
             self.speakers.discard(speaker)
             self.metrics.streams.dec()
+
+    def _spare_the_others(self, model: Model) -> None:
+        """Refuses a stream that would make those that are here wait: when they do already, or, where words begin to wait, would soon."""
+        behind, engine = self.pressure.seconds, model.live.counters()
+        room = COMFORT * engine.capacity
+        if behind > self.limits.lag:
+            raise Refusal("full", f"this server is {behind:.1f} seconds behind; try again later")
+        if behind > NOTICED * self.limits.lag and engine.sessions >= room:
+            raise Refusal("full", f"this server can follow {math.ceil(room)} speakers at present; try again later")
 
     def _mark(self, model: Model, start: Start) -> Mark:
         if start.resume is None:

@@ -157,8 +157,8 @@ class Connection:
             await self._send(Refusal(refusal.code, str(refusal), fatal=False).to_message())
 
     async def _tell(self, speaker: Speaker) -> None:
-        async for message in speaker.messages():
-            await self._send(message)
+        async for messages in speaker.messages():
+            await self._send(*messages)
 
     async def _receive(self, seconds: float, complaint: str) -> Request:
         try:
@@ -174,11 +174,13 @@ class Connection:
             raise Refusal("size", f"a frame may have {self._limits.message} bytes; this one has more")
         return read_request(message["text"])
 
-    async def _send(self, message: LiveStep | Message) -> None:
-        text = dumps(message.to_message() if isinstance(message, LiveStep) else message)
+    async def _send(self, *messages: LiveStep | Message) -> None:
         try:
             async with asyncio.timeout(self._limits.slow):
-                await self._socket.send_text(text)
+                for message in messages:
+                    await self._socket.send_text(
+                        dumps(message.to_message() if isinstance(message, LiveStep) else message)
+                    )
         except TimeoutError:
             raise Refusal("slow", f"nothing was read for {self._limits.slow:g} seconds") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 from bethink.policy import Action, Policy
 from bethink.serve.ledger import Ledger, Portion
@@ -13,6 +13,10 @@ from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
 from bethink.serve.protocol import LiveStep, Mark, Message, Refusal, Resume, units
 from bethink.serve.teller import Teller
+from bethink.text import EOS
+from bethink.trace import Step
+
+TOGETHER = 32  # steps that are told at a time, at most
 
 
 class Speaker:
@@ -68,7 +72,8 @@ class Speaker:
         await self._hand_over()
 
     async def _hand_over(self) -> None:
-        while (portion := self._ledger.take()) is not None:
+        portion = self._ledger.take()
+        while portion is not None:
             await self._ready_for(portion)
             self._handed = self._ledger.begun
             if portion.begins:
@@ -77,7 +82,8 @@ class Speaker:
                 await self._session.feed(portion.text)
             if portion.final:
                 await self._session.finish()
-            await asyncio.sleep(0)  # a long message must not keep the others waiting
+            if (portion := self._ledger.take()) is not None:
+                await asyncio.sleep(0)  # a long message must not keep the others waiting
 
     async def _ready_for(self, portion: Portion) -> None:
         """A sentence begins when the one before it is finished; when draining, no more."""
@@ -89,24 +95,31 @@ class Speaker:
 
     # what it is told
 
-    async def messages(self) -> AsyncIterator[LiveStep | Message]:
-        """Steps that the client has not seen, an account of each sentence, and a last one of all."""
-        seen = 0 if self._resume is None else self._resume.seen
-        async for step in self._session:
-            told = self._teller.tell(step, time.monotonic())
-            self._begun = step.sentence + 1
-            self._pressure.feel(step.waited or 0.0)
-            self._compare(told)
-            if told.n >= seen:
-                self._metrics.sent(told)
-                yield told
-            if told.end and told.action is Action.WRITE:
-                yield self._teller.close_sentence()
-                self._finished = self._begun
+    async def messages(self) -> AsyncIterator[list[LiveStep | Message]]:
+        """Steps that the client has not seen, an account of each sentence, and a last one of all; what is there, together."""
+        while steps := await self._session.some(TOGETHER):
+            self._pressure.feel(steps[-1].waited or 0.0)
+            if messages := self._tell(steps):
+                yield messages
+            self._begun = steps[-1].sentence + 1
+            self._finished = self._begun - (not _ends(steps[-1]))
             self._news.set()
         if self.stopped.done():
             raise Refusal("draining", "this server is about to stop; connect again, and resume what can be resumed")
-        yield self._teller.final(time.monotonic())
+        yield [self._teller.final(time.monotonic())]
+
+    def _tell(self, steps: Sequence[Step]) -> list[LiveStep | Message]:
+        messages: list[LiveStep | Message] = []
+        now, seen = time.monotonic(), 0 if self._resume is None else self._resume.seen
+        for step in steps:
+            told = self._teller.tell(step, now)
+            self._compare(told)
+            if told.n >= seen:
+                self._metrics.sent(told)
+                messages.append(told)
+            if _ends(step):
+                messages.append(self._teller.close_sentence())
+        return messages
 
     def _compare(self, told: LiveStep) -> None:
         resume = self._resume
@@ -136,6 +149,11 @@ class Speaker:
 
     def close(self) -> None:
         self._session.close()
+
+
+def _ends(step: Step) -> bool:
+    """Whether a sentence is finished with it."""
+    return step.token == EOS and step.action is Action.WRITE
 
 
 def _mark_done(future: asyncio.Future[None]) -> None:
