@@ -6,7 +6,7 @@
 #
 # The trunk is multi-path, so that one model knows every latency; it ends at 32,500 updates, before its learning rate has come down. A branch
 # begins with its weights and brings the rate down to nothing: every system to compare is such a branch of equal length. The bundled model is
-# the branch `aligned`, which gets capsules whose degree learns from word alignments.
+# the branch `aligned`, which gets capsules whose degree learns from word alignments, and then a judge, who learns from what it says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recipe=de-en corpora=${1:?"usage: runs/de-en.sh CORPORA"}/de-en
@@ -19,7 +19,10 @@ results standard \
     --dev europarl.dev "$corpora"/europarl.dev.{de,en} --dev newstest2013 "$corpora"/newstest2013.{de,en} \
     --test newstest2015 "$corpora"/newstest2015.{de,en} --test iwslt14 "$corpora"/../en-de/iwslt14.test.raw.{de,en}
 
-bethink export "$work/aligned" --to "$at/models/de-en" --precision int8 --name de-en --policy weigh:k=2,r=4,rate=1.2,rho=0.9
+draw() { xzcat --force "$corpora/$1.train.de"* | shuf --head-count "$2" --random-source=<(yes); } # the same lines each time
+[ -f "$data/heard.de" ] || { draw europarl 4500 && draw tatoeba 1500; } >"$data/heard.de"
+[ -d "$work/judged" ] || bethink judge "$work/aligned" --source "$data/heard.de" --lines 6000 --to "$work/judged"
+bethink export "$work/judged" --to "$at/models/de-en" --precision int8 --name de-en --policy weigh:k=2,r=4,rate=1.2,rho=0.9
 for test in europarl.dev newstest2013; do
     bethink evaluate --model "$at/models/de-en" --source "$corpora/$test.de" --reference "$corpora/$test.en" --out "$at/results/$test" \
         --policy wait-k:1 wait-k:3 wait-k:5 wait-k:7 wait-k:9 offline \

@@ -200,6 +200,7 @@ class Stream:
                 decision.evidence,
                 tuple(self.degrees.tolist()) if seen else (),
                 tuple(self.gain.tolist()) if seen and self._weighed is Need.LOOKAHEAD else (),
+                standing=seen[0].standing if seen else None,
             )
         )
         self._rows = self._rows[1:]

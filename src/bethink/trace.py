@@ -35,6 +35,9 @@ class Step:
     text: str = ""
     at: float | None = None  # seconds since the start, where the caller has a clock
     waited: float | None = None  # seconds since the newest source word it knew was fed, where the caller has a clock
+    standing: float | None = (
+        None  # of a WRITE: how likely more source would not have changed it, where the model can judge that
+    )
 
     def with_text(self, text: str) -> Step:
         return dataclasses.replace(self, text=text) if text else self
@@ -49,7 +52,7 @@ class Step:
         for name in ("degrees", "gain"):
             if name in kept:
                 kept[name] = [round(value, 4) for value in kept[name]]
-        for name in ("confidence", "at", "waited"):
+        for name in ("confidence", "standing", "at", "waited"):
             if name in kept:
                 kept[name] = round(kept[name], 6)
         return kept

@@ -149,6 +149,22 @@ def test_a_word_chosen_before_the_end_and_shown_after_it_was_not_forced(run: Any
     assert words == [[False, 0.2, 0.5, 2], [True, 0.8, None, 0]]
 
 
+def test_a_model_that_can_judge_is_asked_whether_a_word_will_stand(run: Any) -> None:
+    words = run(
+        "transcript",
+        STEPS
+        + """
+        const t = new m.Transcript();
+        for (const s of [
+          step("READ", "Haus"), step("WRITE", "", {confidence: 0.2, standing: 0.97}), step("WRITE", "", {confidence: 0.5, standing: 0.91}),
+          step("WRITE", "house", {confidence: 0.4}), step("WRITE", "", {end: true}),
+        ]) t.step(s, 0, "weigh", 1, 1);
+        return t.sentences[0].target.map(({confidence, standing, doubt}) => [confidence, standing, doubt]);
+        """,
+    )
+    assert words == [[0.2, 0.91, 0.91]]
+
+
 def test_what_a_word_translates_may_be_told_by_the_next_step(run: Any) -> None:
     words = run(
         "transcript",

@@ -161,7 +161,7 @@ def _add_plot(verbs: Verbs) -> None:
         "plot",
         "draw quality against latency",
         "Draws the results of one or more evaluations as quality-latency curves: a line per model and kind of policy, offline as a "
-        "dashed level. The file name's ending says the format.",
+        "dashed level, 95 % bootstrap intervals as bands where the logs lie beside the results. The file name's ending says the format.",
         (
             "results --out curve.svg",
             "results/ours results/baseline --out curve.pdf",
@@ -187,9 +187,9 @@ def _add_plot(verbs: Verbs) -> None:
 
 
 def run_plot(args: argparse.Namespace) -> int:
-    from bethink.evaluate import load_results, plots
+    from bethink.evaluate import plots
 
-    results = [result for path in args.results for result in load_results(path)]
-    plots.curves(results, args.out, args.latency, args.profile, args.quality, args.quality_profile)
+    results, logs = plots.load(args.results)
+    plots.curves(results, args.out, args.latency, args.profile, args.quality, args.quality_profile, logs)
     print(args.out)
     return 0

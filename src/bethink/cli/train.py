@@ -40,12 +40,18 @@ def _add_prepare(verbs: Verbs) -> None:
             "tiny                                       # the toy language needs no files",
             "de-en --data corpora",
             "de-en --data corpora --out data/small text.size=8000",
+            "de-en --data my-corpora --out data/mine --like models/de-en",
         ),
         run_prepare,
     )
     _add_recipe(made)
     made.add_argument("--data", default=".", metavar="DIR", help="where the recipe's corpora lie (default: here)")
     made.add_argument("--out", metavar="DIR", help="the folder to make (default: data/RECIPE)")
+    made.add_argument(
+        "--like",
+        metavar="DIR",
+        help="a prepared folder or a model whose vocabularies to take, so that training can go on from what was trained with them",
+    )
 
 
 def run_prepare(args: argparse.Namespace) -> int:
@@ -53,7 +59,8 @@ def run_prepare(args: argparse.Namespace) -> int:
         from bethink.train.prepare import prepare
         from bethink.train.recipe import Recipe
     recipe = Recipe.load(args.recipe, args.settings)
-    print(prepare(recipe, Path(args.data), Path(args.out or f"data/{recipe.name}")))
+    like = Path(args.like) if args.like else None
+    print(prepare(recipe, Path(args.data), Path(args.out or f"data/{recipe.name}"), like=like))
     return 0
 
 

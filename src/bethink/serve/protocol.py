@@ -169,6 +169,7 @@ class LiveStep:
     deferred: int = 0
     offset: int | None = None
     confidence: float | None = None
+    standing: float | None = None
     gain: tuple[tuple[int, float], ...] = ()
     evidence: tuple[int, ...] = ()
     settled: tuple[tuple[int, float], ...] = ()
@@ -181,7 +182,11 @@ class LiveStep:
         message: Message = {"type": "step"}
         for name in _STEP_FIELDS:
             value = getattr(self, name)
-            if value or name in _ALWAYS or (value == 0 and name in ("offset", "confidence") and value is not None):
+            if (
+                value
+                or name in _ALWAYS
+                or (value == 0 and name in ("offset", "confidence", "standing") and value is not None)
+            ):
                 message[name] = value
         return message
 
