@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -16,11 +17,11 @@ from safetensors.torch import save_file
 from bethink import folder as folders
 from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
 from bethink.errors import MissingExtra, ModelError, UsageError
-from bethink.export import CARD, PRECISIONS, export
+from bethink.export import CARD, PRECISIONS, export, write
 from bethink.export import precision as precisions
+from bethink.export.restore import load_any
 from bethink.folder import CONFIG, GRAPHS, WEIGHTS, Folder
 from bethink.model.config import ModelConfig
-from bethink.export.restore import load_any
 from bethink.model.weights import load_model, unique_tensors
 from bethink.text import Words
 from bethink.translator import Translator
@@ -251,3 +252,23 @@ def test_graphs_of_another_make_are_refused(tmp_path: Path) -> None:
     (made / CONFIG).write_text(json.dumps(config))
     with pytest.raises(ModelError, match="another version"):
         load_any(Folder.open(made))
+
+
+def test_bytes_made_of_bytes_are_the_same_bytes() -> None:
+    chance = np.random.default_rng(1)
+    whole, scales = precisions.quantised(chance.normal(size=(500, 64)).astype(np.float32))
+    again, same = precisions.quantised(whole.astype(np.float32) * scales[:, None])
+    assert np.array_equal(whole, again)
+    np.testing.assert_allclose(scales, same, rtol=1e-6)
+
+
+def test_no_weight_changes_its_sign() -> None:
+    odd = np.array([[1, 0, 1 / 128, 0], [-1, 0, 0, 1 / 128]], dtype=np.float32)
+    whole, scales = precisions.quantised(odd)
+    np.testing.assert_allclose(whole * scales[:, None], odd, atol=0.01)
+
+
+def test_an_unknown_precision_becomes_the_plain_one(tmp_path: Path) -> None:
+    source = Folder.open(trained(tmp_path / "source"))
+    like = dataclasses.replace(source, config={**source.config, "about": {"precision": "bfloat16"}})
+    assert Folder.open(write(load_model(source), like, tmp_path / "made", weights=True)).about["precision"] == "float32"

@@ -49,22 +49,20 @@ class Effort:
     """What a word costs where there are many, from what rounds have cost lately."""
 
     def __init__(self) -> None:
-        self._seconds = self._rows = (
-            0.0  # of wide rounds alone: narrow ones say what there is to spare, not what there is
-        )
-        self._computed = self._heard = 0.0  # rows and words, of all rounds
+        self._seconds = self._words = 0.0  # of wide rounds alone
 
     def feel(self, seconds: float, rows: int, words: int) -> None:
-        """A round counts half of what the one 70 after it does: some seconds in a crowd."""
-        self._computed, self._heard = 0.99 * self._computed + rows, 0.99 * self._heard + words
+        """A round counts half of what the one 70 after it does: some seconds in a crowd.
+
+        Narrow ones, whose rows are dear and some of them guesses, say what there is to spare, not what there is.
+        """
         if rows >= WIDE:
-            self._seconds, self._rows = 0.99 * self._seconds + seconds, 0.99 * self._rows + rows
+            self._seconds, self._words = 0.99 * self._seconds + seconds, 0.99 * self._words + words
 
     @property
     def capacity(self) -> float:
         """Speakers that would take all of the engine's time; without end before anything is known."""
-        needed = PACE * self._seconds * self._computed
-        return self._rows * self._heard / needed if needed else math.inf
+        return self._words / (PACE * self._seconds) if self._words and self._seconds else math.inf
 
 
 class Line:

@@ -9,10 +9,15 @@ from pathlib import Path
 import pytest
 import torch
 
+from bethink.backend import Row, Rows
+from bethink.backend.torch import TorchBackend
 from bethink.cli import main
 from bethink.errors import TrainingError, UsageError
+from bethink.export import export
 from bethink.folder import DECODER, WEIGHTS, Folder
 from bethink.model.judge import NEAR, untranslated
+from bethink.model.transformer import Transformer
+from bethink.text import EOS
 from bethink.train import judge as judging
 from bethink.train.judge import Examples, Spoken, gather, judge, learn, print_nothing
 from bethink.translator import Translator
@@ -61,11 +66,10 @@ def test_what_was_learned_is_what_the_model_judges_by(build: str) -> None:
     assert ((judged > 0.5) == stood).float().mean() > 0.85
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("kept", [True, False], ids=["weights", "graphs alone"])
-def test_a_judge_is_added_and_nothing_else_changes(kept: bool, tmp_path: Path) -> None:
-    from bethink.export import export
-
-    source = export(trained(tmp_path / "source", policy="weigh"), tmp_path / "model", weights=kept)
+def test_a_judge_is_added_and_nothing_else_changes(kept: bool, precision: str, tmp_path: Path) -> None:
+    source = export(trained(tmp_path / "source", policy="weigh"), tmp_path / "model", weights=kept, precision=precision)
     verdict = judge(source, LINES, tmp_path / "judged", device="cpu", threads=1)
     assert 0 < verdict.standing < 1
     folder = Folder.open(tmp_path / "judged")
@@ -78,7 +82,7 @@ def test_a_judge_is_added_and_nothing_else_changes(kept: bool, tmp_path: Path) -
         for t, policy in ((before, "wait-k:2"), (after, "wait-k:2"))
     )
     assert same == other
-    if kept:
+    if kept and precision == "float32":
         torches = Translator(tmp_path / "judged", backend="torch", device="cpu", threads=1)
         for line in LINES[:10]:
             assert torches.translate(line, policy="weigh:k=1,rho=0.7") == after.translate(
@@ -86,14 +90,34 @@ def test_a_judge_is_added_and_nothing_else_changes(kept: bool, tmp_path: Path) -
             )
 
 
-def test_proposals_are_those_of_a_stream(tmp_path: Path) -> None:
-    """A word proposed with all of the source stands; one that would end the sentence early is not judged."""
-    model = random_model(BUILDS["pre"])
-    spoken = [Spoken([5, 6, 7, 2], [8, 9, 2], [4, 4, 4]), Spoken([5, 2], [4, 2], [1, 2])]
+def rows(model: Transformer, spoken: Spoken, path: list[int]) -> list[Row]:
+    backend = TorchBackend(model)
+    slot = backend.open()
+    backend.read([(slot, spoken.source)])
+    return backend.step([Rows(slot, 0, (EOS, *spoken.target[:-1]), tuple(path))])[0]
+
+
+def test_a_proposal_stands_if_it_is_what_the_model_says_having_heard_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is learned from, against rows computed one sentence at a time; an end that comes early is not judged."""
+    monkeypatch.setattr(judging, "PROPOSALS", 1)
+    monkeypatch.setattr(judging, "_nearby", lambda path, *_: path)
+    model, chance = random_model(BUILDS["pre"], seed=4), random.Random(3)
+    spoken = []
+    for length in (4, 9, 9, 13, 20):
+        source, target = ([*chance.choices(range(3, 20), k=length), EOS] for _ in range(2))
+        spoken.append(Spoken(source, target, sorted(chance.choices(range(1, length + 2), k=length + 1))))
     examples = gather(model, spoken, 1, print_nothing)
-    assert examples.features.shape[1] == model.config.width + 3
-    assert set(examples.sentence.tolist()) <= {0, 1}
-    assert bool((examples.features[:, model.config.width] <= 0).all())
+    seen = 0
+    for number, one in enumerate(spoken):
+        proposed, whole = rows(model, one, one.path), rows(model, one, [len(one.source)] * len(one.path))
+        counted = [t for t, g in enumerate(one.path) if g < len(one.source) and proposed[t].candidate != EOS]
+        mine = examples.sentence == number
+        assert examples.stood[mine].tolist() == [proposed[t].candidate == whole[t].candidate for t in counted]
+        sure = examples.features[mine, model.config.width].float().exp().tolist()
+        assert sure == pytest.approx([proposed[t].confidence for t in counted], rel=2e-3)
+        seen += len(counted)
+    assert seen == len(examples.stood) > 20
+    assert 0 < examples.stood.float().mean() < 1
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:

@@ -59,7 +59,8 @@ def export(
 
 def write(model: Transformer, like: Folder, to: Path, *, weights: bool) -> Path:
     """A model as the new folder `to`, all of it or nothing: graphs, in the precision that `like` names, and all else like there."""
-    precision = like.about.get("precision", PRECISIONS[0])
+    precision = like.about.get("precision")
+    precision = precision if precision in PRECISIONS else PRECISIONS[0]
     with new_folder(to) as path:
         _write_graphs(model, path, precision)
         if weights:
@@ -93,9 +94,11 @@ def _open(source: Path) -> Folder:
 
 
 def _write_graphs(model: Transformer, path: Path, precision: str) -> None:
-    from bethink.export import network
-    from bethink.export.precision import PRECISIONS as KINDS
-
+    try:
+        from bethink.export import network
+        from bethink.export.precision import PRECISIONS as KINDS
+    except ModuleNotFoundError as error:
+        raise MissingExtra("exporting a model", "train") from error
     weights = {key: tensor.numpy() for key, tensor in model.state_dict().items()} | {
         "positions": model.positions.numpy()
     }

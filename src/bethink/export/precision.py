@@ -81,14 +81,16 @@ def quantised(weight: Array) -> tuple[Array, Array]:
         len(weight), -1, 2
     )
     largest = np.maximum(np.abs(weight).max(axis=1), np.abs(pairs.sum(axis=2)).max(axis=1))
-    scales = np.where(largest > 0, largest, 1) / LARGEST
+    largest = np.where(largest > 0, largest, 1)
+    scales = largest / LARGEST
     for steps in (
-        LARGEST + 1,
         LARGEST - 1,
-    ):  # what was made of bytes becomes the same bytes; rounding left the largest pair one off
-        finer = np.where(largest > 0, largest, 1) / steps
-        whole = weight / finer[:, None]
-        scales = np.where(np.abs(whole - np.rint(whole)).max(axis=1) < WHOLE, finer, scales)
+        LARGEST + 1,
+        LARGEST,
+    ):  # what was made of bytes becomes the same bytes: rounding left it one off at most
+        whole = weight * (steps / largest)[:, None]
+        fits = (np.abs(whole - np.rint(whole)) < WHOLE) & (np.abs(whole) < LARGEST + WHOLE)
+        scales = np.where(fits.all(axis=1), largest / steps, scales)
     return np.rint(weight / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 

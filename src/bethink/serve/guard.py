@@ -99,8 +99,9 @@ class Guard:
             raise Refusal("text", f"a request may have {self._service.limits.body} bytes; this one has more")
 
     def _bounded(self, receive: Receive) -> Receive:
-        """Also for bodies that do not say how long they are, and for those that never end."""
+        """Also for bodies that do not say how long they are, and for those that never end, however little by little."""
         limits = self._service.limits
+        deadline = asyncio.get_running_loop().time() + limits.start
         size, complete = 0, False
 
         async def bounded() -> Message:
@@ -108,7 +109,7 @@ class Guard:
             if complete:
                 return await receive()
             try:
-                async with asyncio.timeout(limits.start):
+                async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
                 raise HTTPException(408, f"the request was not complete within {limits.start:g} seconds") from None

@@ -10,9 +10,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 
 class Impatient(H11Protocol):
-    """HTTP, but every request must be whole in time, from the connection or the answer before it on.
+    """HTTP, but the head of every request must be there in time, from the connection or the answer before it on.
 
-    A socket that is upgraded has its own rules.
+    Its body is the guard's to wait for; a socket that is upgraded has its own rules.
     """
 
     patience = 10.0  # seconds

@@ -80,10 +80,11 @@ def require_same_words(run: Path, origin: Path) -> None:
     data = read_manifest(run / DATA, TrainingError)
     for side in ("source", "target"):
         file = data[side]["file"]
-        if (origin / file).is_file() and (origin / file).read_bytes() != (run / file).read_bytes():
-            raise TrainingError(
-                f"{origin / file} is not the vocabulary of this data; train both with the same data folder"
-            )
+        for place in {origin, _place(origin)}:
+            if (place / file).is_file() and (place / file).read_bytes() != (run / file).read_bytes():
+                raise TrainingError(
+                    f"{place / file} is not the vocabulary of this data; prepare the data with --like {origin}"
+                )
 
 
 def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:

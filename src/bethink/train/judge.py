@@ -46,6 +46,7 @@ HELD_OUT = 10  # one sentence in so many is not learned from
 CONSTANT = 1e-4  # what varies less does not vary
 HIDDEN, BATCH, EPOCHS, RATE, DROPOUT = 64, 512, 8, 1e-3, 0.1
 LEAST, MOST = 1_000, 20_000  # updates
+SAMPLE = 50_000  # examples whose mean and spread stand for all
 
 Told = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
 
@@ -110,7 +111,9 @@ def judge(
 
 def speak(translator: Translator, lines: Sequence[str], chance: random.Random, told: Told) -> Iterator[Spoken]:
     """The lines, translated live, each in one of several manners."""
-    texts = [line for line in lines if line.strip()]
+    texts = list(
+        dict.fromkeys(line for line in lines if line.strip())
+    )  # once each: none both learned from and held out
     manners = [chance.randrange(len(MANNERS)) for _ in texts]
     done = 0
     for number, manner in enumerate(MANNERS):
@@ -148,10 +151,12 @@ def gather(model: Transformer, spoken: Sequence[Spoken], seed: int, told: Told) 
 
 def _batches(ordered: Sequence[tuple[int, Spoken]]) -> Iterator[list[tuple[int, Spoken]]]:
     batch: list[tuple[int, Spoken]] = []
+    size = 0
     for number, one in ordered:
-        if batch and (len(batch) + 1) * len(one.target) > ROWS:
+        size = max(size, len(one.source), len(one.target))
+        if batch and (len(batch) + 1) * size > ROWS:
             yield batch
-            batch = []
+            batch, size = [], max(len(one.source), len(one.target))
         batch.append((number, one))
     if batch:
         yield batch
@@ -199,10 +204,10 @@ def learn(model: Transformer, examples: Examples, told: Told) -> Verdict:
     learned = torch.nonzero(~held_out).squeeze(1)
     if not len(learned) or held_out.sum() < 1:
         raise TrainingError(f"there is too little to learn from; give at least {HELD_OUT} lines, better thousands")
-    known = examples.features[learned].float()
-    mean, spread = known.mean(dim=0), known.std(dim=0)
+    some = examples.features[learned[torch.randint(len(learned), (SAMPLE,))]].float()
+    mean, spread = some.mean(dim=0), some.std(dim=0)
     spread = spread.where(spread > CONSTANT, 1.0)
-    network = _fit((known - mean) / spread, examples.stood[learned].float(), model.config.judge, told)
+    network = _fit(examples, learned, mean, spread, model.config.judge, told)
     _fill(model.judge, network, mean, spread)
     with torch.no_grad():
         found = network((examples.features[held_out].float() - mean) / spread).squeeze(-1)
@@ -216,14 +221,15 @@ def learn(model: Transformer, examples: Examples, told: Told) -> Verdict:
     )
 
 
-def _fit(features: Tensor, stood: Tensor, hidden: int, told: Told) -> nn.Sequential:
-    network = nn.Sequential(nn.Linear(features.shape[1], hidden), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(hidden, 1))
-    steps = min(MOST, max(LEAST, EPOCHS * len(features) // BATCH))
+def _fit(examples: Examples, learned: Tensor, mean: Tensor, spread: Tensor, hidden: int, told: Told) -> nn.Sequential:
+    network = nn.Sequential(nn.Linear(len(mean), hidden), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(hidden, 1))
+    steps = min(MOST, max(LEAST, EPOCHS * len(learned) // BATCH))
     optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps)
     for step in range(steps):
-        chosen = torch.randint(len(features), (BATCH,))
-        loss = F.binary_cross_entropy_with_logits(network(features[chosen]).squeeze(-1), stood[chosen])
+        chosen = learned[torch.randint(len(learned), (BATCH,))]
+        found = network((examples.features[chosen].float() - mean) / spread).squeeze(-1)
+        loss = F.binary_cross_entropy_with_logits(found, examples.stood[chosen].float())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
