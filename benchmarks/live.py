@@ -36,9 +36,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from speakers import RATE, Talk, sentences, speaker, talks
+from speakers import RATE, REFUSALS, Talk, sentences, speaker, talks
 from websockets.asyncio.client import connect
-from websockets.exceptions import WebSocketException
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from bethink import Action, Translator
 from bethink.client import Client
@@ -50,7 +50,7 @@ CROWD = 150  # connections per second, at least
 RUSH = 10.0  # seconds in which all of a rush come
 TABLE = ("<!-- levels -->", "<!-- end of levels -->")  # what stands around the table on a page
 HOUR = 60 * RATE  # words
-HEAD = "  streams  refused  exact  words/s   p50 ms   p95 ms   max ms  server CPU  clients' CPU  CPU ms/word  server MB  load"
+HEAD = "  streams  refused  failed  exact  words/s   p50 ms   p95 ms   max ms  server CPU  clients' CPU  CPU ms/word  server MB  load"
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,11 @@ class Level:
     cost: float  # milliseconds of the server's CPU for one source word
     megabytes: float
     load: float  # of the machine, last minute
+    failed: int = 0  # let in, or not even answered, and not carried to the end
 
     def __str__(self) -> str:
         return (
-            f"{self.streams:9d}{self.refused:9d}{self.exact:7d}{self.words:9.0f}{self.p50:9.1f}{self.p95:9.1f}{self.worst:9.0f}"
+            f"{self.streams:9d}{self.refused:9d}{self.failed:8d}{self.exact:7d}{self.words:9.0f}{self.p50:9.1f}{self.p95:9.1f}{self.worst:9.0f}"
             f"{self.server_cpu:12.2f}{self.client_cpu:14.2f}{self.cost:13.2f}{self.megabytes:11.0f}{self.load:6.1f}"
         )
 
@@ -140,11 +141,14 @@ async def level(fleet: Fleet, made: Sequence[Talk], streams: int, spread: float 
         *(speaker(fleet.url(n), fleet.policy, made[n % len(made)], draw.uniform(0, spread)) for n in range(streams))
     )
     seconds = time.perf_counter() - began
-    carried = [one for one in told if not one.refused]
+    carried = [one for one in told if not (one.refused or one.failed)]
+    if failures := Counter(one.failed for one in told if one.failed):
+        print(f"of {streams} speakers {failures.total()} failed: {dict(failures)}")
     lags = sorted(lag for one in carried for lag in one.lags) or [0.0]
     return Level(
         streams=streams,
-        refused=len(told) - len(carried),
+        refused=sum(bool(one.refused) for one in told),
+        failed=failures.total(),
         exact=sum(one.exact for one in carried),
         words=(words := sum(one.words for one in carried) / seconds),
         p50=lags[len(lags) // 2],
@@ -168,6 +172,8 @@ async def crowd(fleet: Fleet, attempts: int) -> Counter[str]:
                 await socket.send('{"type":"start","version":1}')
                 message = json.loads(await socket.recv())
                 answers[message.get("code", message["type"])] += 1
+        except InvalidStatus as error:
+            answers[f"HTTP {error.response.status_code}"] += 1
         except (WebSocketException, OSError, TimeoutError) as error:
             answers[type(error).__name__] += 1
 
@@ -265,7 +271,7 @@ def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any
             print(found[-1], flush=True)
             if found[-1].p95 > 4 * GOAL:
                 break
-    carried = max((one.streams for one in found if one.p95 < GOAL), default=0)
+    carried = max((one.streams for one in found if one.p95 < GOAL and not one.failed), default=0)
     print(f"carried with p95 under {GOAL:g} ms: {carried} streams\n")
     return {"levels": [asdict(one) for one in found], "carried": carried}
 
@@ -364,21 +370,28 @@ def told(found: Sequence[dict[str, Any]]) -> str:
     ]
     for results in found:
         if scene := results.get("beyond"):
-            full, refused = Level(**scene["level"]), sum(scene["answers"].values()) - scene["answers"].get("ready", 0)
+            full, answers = Level(**scene["level"]), Counter(scene["answers"])
+            refused = sum(answers[code] for code in REFUSALS)
+            failed = answers.total() - answers["ready"] - refused
             lines.append(
                 f"- {described(results)}, with room for {scene['room']} streams: of {full.streams} speakers who came, {full.refused} were"
-                f" refused, and of {scene['attempts']:,} connections in the {scene['seconds']:.0f} s after them {refused:,}; the"
-                f" {full.exact} who were in got exactly their words, with a 95th percentile of {full.p95:.0f} ms."
+                f" refused{_also(full.failed)}, and of {scene['attempts']:,} connections in the {scene['seconds']:.0f} s after them"
+                f" {refused:,}{_also(failed)}; the {full.exact} who were in got exactly their words, with a 95th percentile of"
+                f" {full.p95:.0f} ms."
             )
         if "rush" in results:
             one = Level(**results["rush"])
             lines.append(
-                f"- {described(results)}, told no limit: of {one.streams} speakers who came within {RUSH:g} s {one.refused} were refused;"
-                f" the {one.exact} who were in got exactly their words, with a 95th percentile of {one.p95:,.0f} ms."
+                f"- {described(results)}, told no limit: of {one.streams} speakers who came within {RUSH:g} s {one.refused} were refused"
+                f"{_also(one.failed)}; the {one.exact} who were in got exactly their words, with a 95th percentile of {one.p95:,.0f} ms."
             )
     loads = [one["load"] for results in found for one in results.get("levels", [])]
     lines.append(f"- Load average of the machine after the levels: {min(loads):.1f} to {max(loads):.1f}.")
     return "\n".join(lines)
+
+
+def _also(failed: int) -> str:
+    return f" and {failed:,} failed" if failed else ""
 
 
 def level_rows(results: dict[str, Any]) -> Iterator[list[str]]:
@@ -387,7 +400,8 @@ def level_rows(results: dict[str, Any]) -> Iterator[list[str]]:
         one = Level(**each)
         lag, memory = f"{one.p50:,.0f}, {one.p95:,.0f} ms", f"{one.megabytes:,.0f} MB"
         used = [f"{one.server_cpu:.2f} cores", f"{one.cost:.1f} ms", memory, f"{one.client_cpu:.2f} cores"]
-        yield [name, str(one.streams), f"{one.words:.0f}", lag, *used]
+        came = f"{one.streams}, {one.failed} failed" if one.failed else str(one.streams)
+        yield [name, came, f"{one.words:.0f}", lag, *used]
         name = ""
 
 

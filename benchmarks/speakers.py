@@ -23,6 +23,7 @@ from bethink.trace import shown
 SAMPLES = Path(bethink.__file__).parent / "serve" / "page" / "samples"
 RATE = 150  # words per minute
 TALKS = 8  # different ones
+REFUSALS = frozenset({"full", "rate", "HTTP 503"})  # what a server says that lets nobody in; any other end is a failure
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,16 @@ class Told:
     lags: list[float] = field(default_factory=list)  # milliseconds, of each WRITE that showed something
     exact: bool = False
     refused: str = ""
+    failed: str = ""
+
+    def end(self, reason: str) -> None:
+        """Before the talk was translated; the first reason is the one that counts."""
+        if self.refused or self.failed:
+            return
+        if reason in REFUSALS:
+            self.refused = reason
+        else:
+            self.failed = reason
 
 
 def sentences(translator: Translator, seed: int) -> Iterator[str]:
@@ -77,7 +88,7 @@ async def speaker(url: str, policy: str, talk: Talk, delay: float) -> Told:
         await loop.create_connection(lambda: caller, caller.uri.host, caller.uri.port)
         await caller.gone
     except OSError as error:
-        told.refused = type(error).__name__
+        told.end(type(error).__name__)
     told.exact = "".join(caller.text) == talk.translation
     return told
 
@@ -117,8 +128,8 @@ class Caller(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self._next is not None:
             self._next.cancel()
-        if not (self._final or self._told.refused):
-            self._told.refused = "lost"
+        if not self._final:
+            self._told.end("lost")
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -126,7 +137,7 @@ class Caller(asyncio.Protocol):
         if self._socket.handshake_exc is None:
             self._send({"type": "start", "version": 1, "policy": self._policy})
         else:
-            self._told.refused = f"HTTP {response.status_code}"
+            self._told.end(f"HTTP {response.status_code}")
             self._transport.close()
 
     def _hear(self, data: bytes, now: float) -> None:
@@ -142,7 +153,7 @@ class Caller(asyncio.Protocol):
         elif message["type"] == "final":
             self._final = True
         elif message["type"] == "error":
-            self._told.refused = message["code"]
+            self._told.end(message["code"])
 
     def _say(self, number: int, due: float) -> None:
         """A word, and the next one when it is due, however late this one was."""

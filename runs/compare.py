@@ -29,13 +29,15 @@ from pack import MEBIBYTE, pack
 from safetensors.torch import load_file, save
 from systems import SYSTEMS, System
 
-from bethink.errors import BethinkError, unknown
+from bethink.errors import BethinkError, DataError, UsageError, unknown
 from bethink.export import export
-from bethink.files import write_atomically
+from bethink.files import read_json, write_atomically
 from bethink.folder import WEIGHTS, Folder, create
 from bethink.train import checkpoint, log
+from bethink.train.data import manifest, read_manifest
+from bethink.train.loop import FREE
 from bethink.train.prepare import prepare as prepared
-from bethink.train.recipe import Recipe
+from bethink.train.recipe import Recipe, differences
 
 ROOT = Path(__file__).parent.parent
 COST = "cost.json"  # what a run took; also says that it is complete
@@ -118,6 +120,7 @@ def train(args: argparse.Namespace) -> int:
     systems = [system for system in selected(args) if not system.bank and fits(system, args.data)]
     for system in [] if args.plan else systems:
         if (args.work / system.name / COST).is_file():
+            require_same(system, args)
             continue
         if args.within and time.perf_counter() - began + (predicted(system, args) or 0) > args.within:
             print(f"{system.name}: left for another day", flush=True)
@@ -135,6 +138,20 @@ def fits(system: System, data: Path) -> bool:
         return True
     print(f"{system.name}: left out, since {data} has no word alignments; they come with data.align=true", flush=True)
     return False
+
+
+def require_same(system: System, args: argparse.Namespace) -> None:
+    """A finished run stands for what is asked for if it was trained so; one that was shipped no longer says how."""
+    run = args.work / system.name
+    if not (run / checkpoint.RECIPE).is_file():
+        return
+    old, new = read_json(run / checkpoint.RECIPE, DataError), Recipe.load(args.recipe, settings(system, args)).to_dict()
+    free = FREE - {"train.updates"}  # all systems have as many
+    changed = [line for line in differences(old, new) if line.split(":")[0] not in free]
+    if read_manifest(run / checkpoint.DATA, DataError)["fingerprint"] != manifest(args.data)["fingerprint"]:
+        changed.append("other data")
+    if changed:
+        raise UsageError(f"{run} was trained otherwise ({'; '.join(changed)}); remove it, or compare in another folder")
 
 
 def train_one(system: System, args: argparse.Namespace) -> bool:
@@ -161,7 +178,10 @@ def bethink(command: list[str], told: IO[str]) -> int:
 
 
 def settings(system: System, args: argparse.Namespace) -> list[str]:
-    """The same budget and rate for all; a branch takes the trunk's place and brings the rate down to nothing."""
+    """The same budget and rate for all; a branch takes the trunk's place and brings the rate down to nothing.
+
+    They follow from the settings asked for, so they stand after those.
+    """
     base = Recipe.load(args.recipe, args.settings).train
     updates = args.updates or base.updates
     equal = {"updates": updates, "rate": base.rate, "warmup": base.warmup, "schedule": base.schedule}
@@ -169,9 +189,9 @@ def settings(system: System, args: argparse.Namespace) -> list[str]:
         equal |= {"rate": base.rate * SHARE, "warmup": updates // 15, "schedule": "linear", "seed": base.seed + 1}
     once = {"validate": updates, "average": 1, "keep": 1, "tensorboard": "false"}
     return [
+        *args.settings,
         *(f"train.{key}={value}" for key, value in (equal | once).items()),
         *system.settings.split(),
-        *args.settings,
     ]
 
 

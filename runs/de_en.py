@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tables import above, bleu, insert, lag
+from tables import above, bleu, fixed, insert, lag
 
 from bethink.evaluate import Result
+from bethink.evaluate.analyses.sheet import number
 from bethink.evaluate.instances import read_log
 from bethink.evaluate.plots import curves, logs_in
 from bethink.evaluate.quality import compare
@@ -71,14 +72,10 @@ def place(result: Result) -> tuple[int, str, float]:
     return ORDER.index(kind), rate, LAGS["LAAL"](result)
 
 
-def fixed(results: Sequence[Result]) -> list[Result]:
-    return [result for result in results if result.policy.startswith("wait-k") and "rate=1.0" in result.policy]
-
-
 def row(result: Result, curve: Sequence[Result]) -> str:
     lags = " | ".join(f"{measure(result):.2f}" for measure in LAGS.values())
     paper = f"{lag('paper', 'AL')(result):.2f} | {QUALITY(result):.2f} | {bleu('paper')(result):.2f}"
-    gains = [f"{above(result, curve, measure, QUALITY):+.1f}" for measure in LAGS.values()]
+    gains = [number(above(result, curve, measure, QUALITY), 1, sign=True) for measure in LAGS.values()]
     blank = result.policy == "offline" or result in curve
     return f"| `{result.policy}` | {lags} | {paper} | {' | '.join([''] * 3 if blank else gains)} |"
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import tables
 from systems import FIXED, System, choices, each
@@ -26,7 +27,7 @@ from bethink.train.checkpoint import as_json
 from bethink.translator import Translator
 
 LAG, BLEU = tables.lag("simuleval", "LAAL"), tables.bleu("standard")  # what choices are made by
-VERDICTS = "verdicts.json"
+VERDICTS, MADE = "verdicts.json", "made.json"  # beside results.json: what was decided, and what it was made with
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,24 @@ class Task:
     def result(self) -> Result | None:
         """What is there already; verdicts are counted with post-evaluation, and without them its result is not complete."""
         counted = self.accepted() is not None or not self.policy.startswith("pe:")
-        return load_results(self.folder)[0] if counted and (self.folder / "results.json").is_file() else None
+        there = (self.folder / "results.json").is_file() and (not self.test.source or self.made())
+        return load_results(self.folder)[0] if counted and there else None
+
+    def made(self) -> bool:
+        """Whether the folder says that it was made with what this task has; made with something else, it is in the way."""
+        if not (path := self.folder / MADE).is_file():
+            return False
+        old, new = read_json(path, DataError), self.ingredients()
+        if other := [name for name in new if old.get(name) != new[name]]:
+            raise UsageError(f"{self.folder} was made with another {' and '.join(other)}; remove it to make it again")
+        return True
+
+    def ingredients(self) -> dict[str, Any]:
+        """What a result follows from, besides the policy; the config of a model knows all its files."""
+        files = {"source": Path(self.test.source), "reference": Path(self.test.reference)}
+        for name in self.system.parts:
+            files[f"model {name}"] = folder.find(self.work / name) / folder.CONFIG
+        return {"limit": self.test.limit} | {name: folder.sha256(path) for name, path in files.items()}
 
     def accepted(self) -> float | None:
         """The share of verdicts in favour, where verdicts were counted."""
@@ -75,6 +93,8 @@ class Machine:
 
 
 def measure_all(work: Path, systems: Sequence[System], tests: Sequence[Test], machine: Machine, jobs: int = 1) -> None:
+    for test in tests:
+        load_pairs(test.source, test.reference)  # what cannot be read is told before anything is computed
     ready = [system for system in systems if trained(system, work)]
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         while todo := [task for task in plan(work, ready, tests) if task.result() is None]:
@@ -88,9 +108,10 @@ def measure_all(work: Path, systems: Sequence[System], tests: Sequence[Test], ma
 
 
 def trained(system: System, work: Path) -> bool:
-    parts = system.bank or (system.name,)
     lacking = [
-        name for name in parts if not any((work / name / inner / folder.CONFIG).is_file() for inner in (".", "model"))
+        name
+        for name in system.parts
+        if not any((work / name / inner / folder.CONFIG).is_file() for inner in (".", "model"))
     ]
     if lacking:
         print(f"{system.name}: not evaluated, since there is no model in {', '.join(lacking)}", flush=True)
@@ -119,16 +140,19 @@ def options_for(work: Path, system: System, pattern: str, tests: Sequence[Test],
 
 
 def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> str | None:
-    """Of a pattern's choices the one whose points stand highest, on average, above wait-k of the same model at equal LAAL."""
+    """Of a pattern's choices the one whose points stand highest, on average, above wait-k of the same model at equal LAAL, as far as that goes."""
     found = choices(pattern)
     if len(found) == 1:
         return found[0]
     dev = [test for test in tests if test.role == "dev"]
     if not dev:
-        raise UsageError(f"{system.name} has choices to make ({pattern}); name a development set with --dev")
+        raise UsageError(
+            f"{system.name} has choices to make ({pattern}) and no development set to make them on; "
+            "give one with: compare.py evaluate --dev"
+        )
     heights: dict[str, float] = {}
     for option in found:
-        gains: list[float] = []
+        gains: list[float | None] = []
         for test in dev:
             fixed, tried = (
                 [Task(work, test, system, policy).result() for policy in each(one.removeprefix("random "))]
@@ -137,7 +161,13 @@ def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> s
             if None in fixed or None in tried:
                 return None
             gains += [tables.above(r, [f for f in fixed if f], LAG, BLEU) for r in tried if r]
-        heights[option] = statistics.mean(gains)
+        if within := [gain for gain in gains if gain is not None]:
+            heights[option] = statistics.mean(within)
+    if not heights:
+        raise DataError(
+            f"{system.name} has choices to make ({pattern}), but none of their points on the development sets has a latency "
+            "within its wait-k curve; give that more points in runs/systems.py"
+        )
     return max(heights, key=lambda option: heights[option])
 
 
@@ -156,8 +186,8 @@ def resolved(work: Path, test: Test, system: System, option: str) -> Iterator[Ta
 
 def measure(task: Task, machine: Machine) -> str:
     """Runs a task; one line about it."""
-    start, parts = time.perf_counter(), task.system.bank or (task.system.name,)
-    translator = opened(tuple(str(task.work / name) for name in parts), machine.device, machine.threads)
+    start, made = time.perf_counter(), task.ingredients()
+    translator = opened(tuple(str(task.work / name) for name in task.system.parts), machine.device, machine.threads)
     translator.name = task.system.name
     sources, references = (lines[: task.test.limit] for lines in load_pairs(task.test.source, task.test.reference))
     policy = parse(task.policy)
@@ -166,6 +196,7 @@ def measure(task: Task, machine: Machine) -> str:
     [result] = evaluate(translator, sources, references, [policy], task.folder, batch=machine.batch)
     if isinstance(policy, Counted):
         write_atomically(task.folder / VERDICTS, as_json({"accepted": policy.accepted}))
+    write_atomically(task.folder / MADE, as_json(made))
     scores = f"LAAL {LAG(result):.2f}, BLEU {BLEU(result):.2f}, {time.perf_counter() - start:.1f} s"
     return f"{task.test.name} {task.system.name} {task.policy}: {scores}"
 

@@ -14,10 +14,11 @@ from typing import Any
 
 from measure import Test, options_for, resolved
 from systems import PICTURES, PUBLISHED, RIVALS, System, each
-from tables import Measure, above, bleu, insert, lag
+from tables import Measure, above, bleu, fixed, insert, lag
 
 from bethink.errors import DataError
 from bethink.evaluate import Result
+from bethink.evaluate.analyses.sheet import number
 from bethink.evaluate.instances import read_log
 from bethink.evaluate.plots import curves
 from bethink.evaluate.quality import compare
@@ -39,6 +40,8 @@ def gather(work: Path, systems: Sequence[System], profile: str) -> Record:
     sets = []
     for test in tests:
         found = list(reported(work, systems, tests, test))
+        if not found:
+            raise DataError(f"{test.name} has no results of {', '.join(labels)}; make them with compare.py evaluate")
         results = [result.to_dict() for _, result in found]
         sets.append(
             {"role": test.role, "name": test.name, "results": results, "bootstrap": bootstrap(found, labels, profile)}
@@ -62,7 +65,7 @@ def line(results: Sequence[Result], labels: dict[str, str], name: str, kind: str
     """The points of one system, or curve, with one kind of policy, slowest last; beside chosen settings the published ones are left out."""
     points = [r for r in results if labels[r.model] == name and r.policy.partition(":")[0] == kind]
     if kind == "wait-k":  # schedules that read faster than they write are a line of their own
-        points = [r for r in points if "rate=1.0" in r.policy]
+        points = fixed(points)
     published = {policy for pattern in PUBLISHED for policy in each(pattern)}
     return sorted([r for r in points if r.policy not in published] or points, key=LAGS["LAAL"])
 
@@ -151,7 +154,8 @@ def row(result: Result, curve: Sequence[Result]) -> str:
     scores = f"{lag('paper', 'AL')(result):.2f} | {bleu('standard')(result):.2f} | {bleu('paper')(result):.2f}"
     alike = not curve or result in curve or result.policy == "offline"
     gains = [
-        f"{above(result, curve, measure, bleu('standard')):+.1f}" if not alike else "" for measure in LAGS.values()
+        "" if alike else number(above(result, curve, measure, bleu("standard")), 1, sign=True)
+        for measure in LAGS.values()
     ]
     return f"| {result.model} | `{result.policy}` | {lags} | {scores} | {' | '.join(gains)} |"
 

@@ -34,6 +34,11 @@ class System:
     curve: str = ""  # whose points its points are, if not its own
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """The systems whose models it needs."""
+        return self.bank or (self.name,)
+
+    @property
     def label(self) -> str:
         return self.curve or self.name
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from bethink.evaluate import Result
+from bethink.evaluate.analyses import ablation
 from bethink.files import write_atomically
 
 Measure = Callable[[Result], float]
@@ -21,10 +20,14 @@ def bleu(profile: str) -> Measure:
     return lambda result: result.scores.quality[profile]["BLEU"].score
 
 
-def above(result: Result, curve: Sequence[Result], measure: Measure, quality: Measure) -> float:
-    """Quality over a curve at equal lag, between its points; beyond its ends its last point counts."""
-    ordered = sorted(curve, key=measure)
-    return quality(result) - float(np.interp(measure(result), [*map(measure, ordered)], [*map(quality, ordered)]))
+def fixed(results: Sequence[Result]) -> list[Result]:
+    """The wait-k curve among results."""
+    return [result for result in results if ablation.is_wait_k(result.policy)]
+
+
+def above(result: Result, curve: Sequence[Result], measure: Measure, quality: Measure) -> float | None:
+    """Quality over a curve at equal lag, between its points; none beyond its ends."""
+    return ablation.above((measure(result), quality(result)), [(measure(point), quality(point)) for point in curve])
 
 
 def insert(path: Path, name: str, text: str) -> None:

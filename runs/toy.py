@@ -20,6 +20,7 @@ from measure import bank
 from bethink import toy
 from bethink.evaluate import Result, Scores, evaluate
 from bethink.evaluate.analyses.degree import degree_knowledge
+from bethink.evaluate.analyses.sheet import number
 from bethink.evaluate.plots import curves
 from bethink.files import write_atomically
 from bethink.policy import Policy, PostEvaluation, parse
@@ -100,7 +101,8 @@ def choose_rho(ped: Translator, out: Path) -> float:
     """The rho whose point stands highest above the wait-k curve of the same model on the dev sentences."""
     curve = scored(ped, [f"wait-k:{k}" for k in LAGS], DEV, out)
     tried = {rho: scored(ped, [f"pe:k=1,rho={rho},r=8"], DEV, out)[0] for rho in RHOS}
-    return max(RHOS, key=lambda rho: above(tried[rho], curve))
+    heights = {rho: height for rho in RHOS if (height := above(tried[rho], curve)) is not None}
+    return max(heights, key=lambda rho: heights[rho])
 
 
 def named(translator: Translator, name: str) -> Translator:
@@ -127,15 +129,15 @@ def token_accuracy(translator: Translator) -> float:
 lag, dal, bleu = tables.lag("paper", "AL"), tables.lag("simuleval", "DAL"), tables.bleu("paper")
 
 
-def above(result: Result, curve: Sequence[Result], measure: tables.Measure = lag) -> float:
+def above(result: Result, curve: Sequence[Result], measure: tables.Measure = lag) -> float | None:
     return tables.above(result, curve, measure, bleu)
 
 
 def gains(results: Sequence[Result]) -> dict[str, float]:
-    """Each PE point against the wait-k curve of the same model."""
+    """Each PE point against the wait-k curve of the same model, where that reaches."""
     ped = [result for result in results if result.model == "ped"]
-    curve = [result for result in ped if result.policy.startswith("wait-k") and "rate=1.0" in result.policy]
-    return {result.policy: round(above(result, curve), 2) for result in ped if result.policy.startswith("pe:")}
+    heights = {result.policy: above(result, tables.fixed(ped)) for result in ped if result.policy.startswith("pe:")}
+    return {policy: round(height, 2) for policy, height in heights.items() if height is not None}
 
 
 def mean(seeds: Sequence[Sequence[Result]]) -> list[Result]:
@@ -164,14 +166,14 @@ def average(group: Sequence[Result]) -> Result:
 
 def report(results: Sequence[Result], facts: dict[int, dict[str, float]]) -> str:
     """The toy section of docs/results.md."""
-    curve = [r for r in results if r.model == "ped" and r.policy.startswith("wait-k") and "rate=1.0" in r.policy]
+    curve = tables.fixed([r for r in results if r.model == "ped"])
     lines = [
         "| model | policy | AL | LAAL (words) | DAL (words) | BLEU | above wait-k at equal AL | at equal DAL |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for r in results:
         words = r.scores.latency["simuleval"]
-        gained = "|" if r.policy == "offline" else f"{above(r, curve):+.1f} | {above(r, curve, dal):+.1f}"
+        gained = " | ".join(number(above(r, curve, measure), 1, sign=True) for measure in (lag, dal))
         lags = f"{lag(r):.2f} | {words['LAAL']:.2f} | {words['DAL']:.2f}"
         lines.append(f"| {r.model} | `{r.policy}` | {lags} | {bleu(r):.1f} | {gained} |")
     lines += ["", "| seed | offline token accuracy | " + " | ".join(f"AUC of d, {p}" for p in PATHS) + " | rho (dev) |"]

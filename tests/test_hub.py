@@ -108,6 +108,25 @@ def test_what_words_cost_tells_how_many_speakers_there_can_be() -> None:
     assert effort.capacity == pytest.approx(100, rel=0.01)
 
 
+def test_what_words_cost_among_few_says_nothing_about_a_crowd() -> None:
+    effort = Effort()
+    for _ in range(20):
+        effort.feel(seconds=0.040, rows=60, words=20)  # 2 ms a word, 3 rows
+    for _ in range(1000):
+        effort.feel(seconds=0.005, rows=9, words=1)  # two of three rows are guesses
+    assert effort.capacity == pytest.approx(200)
+    for _ in range(20):
+        effort.feel(seconds=0.040, rows=60, words=20)
+    assert effort.capacity == pytest.approx(200)
+
+
+def test_what_words_cost_is_not_known_before_there_were_any() -> None:
+    effort = Effort()
+    for _ in range(20):
+        effort.feel(seconds=0.040, rows=60, words=0)
+    assert effort.capacity == math.inf
+
+
 def test_a_hub_knows_what_it_can_do() -> None:
     desk = Desk(64)
     lines = [desk.line("a b c d e f g h i j ") for _ in range(30)]

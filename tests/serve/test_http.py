@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import http.client
 import json
@@ -121,6 +122,19 @@ def test_a_body_that_never_ends(model: Model) -> None:
     with running(model, start=0.2) as made, socket.create_connection(("127.0.0.1", made.port), timeout=10) as raw:
         raw.sendall(POST % b"application/json" + b'{"text": "te')
         assert raw.recv(100).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_comes_little_by_little(model: Model) -> None:
+    answer = b""
+    with running(model, start=0.5) as made, socket.create_connection(("127.0.0.1", made.port), timeout=0.05) as raw:
+        raw.sendall(POST % b"application/json" + b'{"text": "')
+        with contextlib.suppress(ConnectionError):
+            for _ in range(200):  # of the 999 that were promised
+                raw.sendall(b"x")
+                with contextlib.suppress(TimeoutError):
+                    answer += raw.recv(1000)
+            pytest.fail(f"the connection is still there after {answer!r}")
+    assert answer.startswith(b"HTTP/1.1 408")
 
 
 def test_events_that_nobody_takes_are_stopped(model: Model) -> None:

@@ -3,8 +3,8 @@
 Every system is compared with the first one: at the same policy where both have it, otherwise where its AL is nearest. The
 probability that a difference in BLEU is chance comes from a paired bootstrap over the logs, so the systems must have
 translated the same sentences. Since faster systems tend to be worse, BLEU above the first system's wait-k curve at equal lag
-stands beside it, where that curve has at least two points: by AL, and by LAAL and DAL in words, since a policy that wins by one
-measure need not win by another.
+stands beside it, where the lag lies between the ends of that curve: by AL, and by LAAL and DAL in words, since a policy that wins
+by one measure need not win by another.
 """
 
 from __future__ import annotations
@@ -67,6 +67,7 @@ class Entry:
 
 
 Measure: TypeAlias = Callable[[Entry], float | None]
+Point: TypeAlias = tuple[float, float]  # lag, quality
 
 
 def load(systems: Mapping[str, str | os.PathLike[str]], policies: Sequence[str] = ()) -> list[Entry]:
@@ -134,12 +135,24 @@ def _row(entry: Entry, base: Entry, judged: quality.Comparison | None, first: Se
 
 
 def _above(entry: Entry, first: Sequence[Entry], measure: Measure, profile: str) -> float | None:
-    fixed = [(measure(one), _bleu(one, profile)) for one in first if one.result.policy.startswith("wait-k")]
-    curve, lag = sorted((lag, good) for lag, good in fixed if lag is not None), measure(entry)
-    if lag is None or len(curve) < 2 or not curve[0][0] <= lag <= curve[-1][0]:
+    fixed = [(measure(one), _bleu(one, profile)) for one in first if is_wait_k(one.result.policy)]
+    curve, lag = [(lag, good) for lag, good in fixed if lag is not None], measure(entry)
+    return None if lag is None else above((lag, _bleu(entry, profile)), curve)
+
+
+def is_wait_k(policy: str) -> bool:
+    """Whether it belongs to the wait-k curve: a schedule that reads faster than it writes is another one."""
+    kind, _, settings = policy.partition(":")
+    return kind == "wait-k" and "rate=1.0" in settings.split(",")
+
+
+def above(point: Point, curve: Sequence[Point]) -> float | None:
+    """Quality over a curve at equal lag, between its points; beyond its ends there is nothing to compare with."""
+    (lag, good), ordered = point, sorted(curve)
+    if len(ordered) < 2 or not ordered[0][0] <= lag <= ordered[-1][0]:
         return None
-    lags, scores = zip(*curve, strict=True)
-    return _bleu(entry, profile) - float(np.interp(lag, lags, scores))
+    lags, scores = zip(*ordered, strict=True)
+    return good - float(np.interp(lag, lags, scores))
 
 
 def _lag(entry: Entry) -> float:
