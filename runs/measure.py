@@ -140,7 +140,7 @@ def options_for(work: Path, system: System, pattern: str, tests: Sequence[Test],
 
 
 def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> str | None:
-    """Of a pattern's choices the one whose points stand highest, on average, above wait-k of the same model at equal LAAL, as far as that goes."""
+    """Of a pattern's choices the one whose points stand highest, on average, above wait-k of the same model, where it reaches."""
     found = choices(pattern)
     if len(found) == 1:
         return found[0]

@@ -2,6 +2,7 @@
 # what is done, so a script that was cut short can be started again.
 #
 #   SETTINGS="key=value …"     changes to the recipe, for data, trunk and branches alike, as in train.compile=true on a GPU
+#   BRANCH=N                   updates of each branch, in place of the script's own number
 #   SYSTEMS="multi-path ped"   only some of the systems in runs/systems.py
 #   JOBS=8 DEVICE=cuda         how results are computed: processes, device
 #   AT=DIR                     where data, runs and docs are written (default: this tree)

@@ -17,8 +17,8 @@ BUILDS = {
         20, 24, **{**SMALL, "encoder_layers": 3, "decoder_layers": 1}, share="target", capsules=CAPSULES
     ),
     "plain": ModelConfig(20, 20, **SMALL),
-    "judged": ModelConfig(20, 20, **SMALL, norm="pre", capsules=CAPSULES, judge=8),
-    "plain-judged": ModelConfig(20, 20, **SMALL, judge=8),
+    "judged": ModelConfig(20, 20, **SMALL, norm="pre", capsules=CAPSULES, judge=16),
+    "plain-judged": ModelConfig(20, 20, **SMALL, judge=16),
     "one": ModelConfig(
         20, 20, **SMALL, capsules=CapsuleConfig(translated=1, untranslated=3, width=4, iterations=2, hidden=8)
     ),

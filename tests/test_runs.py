@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -16,7 +17,8 @@ import pytest
 
 from bethink import cli, toy
 from bethink.errors import DataError
-from bethink.evaluate import load_results
+from bethink.evaluate import Result, Scores, load_results
+from bethink.evaluate.quality import Quality
 from bethink.folder import WEIGHTS, Folder
 from bethink.policy import RULES, parse
 from bethink.train.recipe import Recipe
@@ -51,7 +53,7 @@ def here(runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
 def table(runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of systems, cut down to what shows every kind of row."""
     systems = runs("systems")
-    fixed, pe = "wait-k:k={1,3}", "pe:k={1,3},rho=<0.001,0.9>,r=2"
+    fixed, pe = "wait-k:k={1,3,9}", "pe:k={1,3},rho=<0.001,0.9>,r=2"
     rows = (
         systems.System("wait-1", "system=wait-k paths.k=1", ("wait-k:k=1",), curve="wait-k"),
         systems.System("multi-path", "system=multi-path", (fixed,)),
@@ -125,6 +127,95 @@ def test_a_comparison_from_training_to_tables(
     record = tmp_path / "runs" / "logs" / "toy.json"
     runs("report").publish(json.loads(record.read_text()), "toy", tmp_path)
     assert (tmp_path / "docs" / "results.md").read_text() == page, "the record alone makes the same page"
+
+
+@pytest.mark.usefixtures("here", "table")
+def test_what_was_made_with_something_else_is_not_taken(
+    tmp_path: Path, runs: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare, work, data = runs("compare").main, tmp_path / "work", tmp_path / "data"
+    cli.main(["prepare", "tiny", "data.toy=50", "--out", str(data)])
+    only = ["--systems", "multi-path"]
+    training = ["train", str(work), "tiny", *TINY, "--data", str(data), *only]
+    assert compare([*training, "--updates", "2"]) == 0
+    assert compare([*training, "--updates", "2", "--plan"]) == 0
+    assert compare([*training[:3], "train.split=2", *training[3:], "--updates", "2"]) == 0, "that changes no update"
+    assert compare([*training, "--updates", "3"]) == 1
+    assert "multi-path was trained otherwise (train.updates: 2 → 3)" in capsys.readouterr().err
+    cli.main(["prepare", "tiny", "data.toy=60", "--out", str(tmp_path / "other")])
+    assert compare([*training, "--updates", "2", "--data", str(tmp_path / "other")]) == 1
+    assert "(other data)" in capsys.readouterr().err
+
+    name, source, reference = held_out(tmp_path, "seen", 1)
+    evaluating = ["evaluate", str(work), *only, "--dev", name, source, reference]
+    assert compare(evaluating) == 0
+    assert compare([*evaluating, "--limit", "3"]) == 1
+    assert "was made with another limit; remove it" in capsys.readouterr().err
+    config = work / "multi-path" / "model" / "config.json"
+    config.write_text(config.read_text() + "\n")
+    write(Path(source), ["ka"] * 8)
+    assert compare(evaluating) == 1
+    assert "was made with another source and model multi-path; remove it" in capsys.readouterr().err
+
+
+def test_what_is_asked_for_on_the_command_line_is_what_branches_get(runs: Callable[[str], Any]) -> None:
+    compare = runs("compare")
+    wanted = ["train.updates=50000", "train.rate=0.001", "train.warmup=4000", "model.dropout=0.3"]
+    asked = ["train", "w", "tiny", *wanted, "--data", "d", "--from", "t", "--updates", "3000"]
+    [system] = [system for system in compare.SYSTEMS if system.name == "aligned"]
+    found = Recipe.load("tiny", compare.settings(system, compare.options().parse_args(asked)))
+    assert (found.train.updates, found.train.rate, found.train.warmup) == (3000, 0.001 * compare.SHARE, 200)
+    assert (found.model.dropout, found.system) == (0.3, "aligned")
+
+
+@pytest.mark.usefixtures("table")
+def test_tables_tell_what_they_lack(
+    tmp_path: Path, runs: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results" / "test" / "new").mkdir(parents=True)
+    tables = ["tables", str(tmp_path), "--name", "x", "--root", str(tmp_path), "--systems"]
+    assert runs("compare").main([*tables, "wait-1", "multi-path"]) == 1
+    assert "new has no results of wait-1, multi-path" in capsys.readouterr().err
+    assert runs("compare").main([*tables, "ped"]) == 1
+    assert "no development set to make them on; give one with: compare.py evaluate --dev" in capsys.readouterr().err
+
+
+def point(policy: str, latency: float, score: float) -> Result:
+    quality = {"standard": {"BLEU": Quality(score, "signature")}}
+    return Result("m", policy, Scores(1, {"simuleval": {"LAAL": latency}}, quality, 0), "log")
+
+
+def test_beyond_the_curve_there_is_no_number(runs: Callable[[str], Any]) -> None:
+    tables, curve = runs("tables"), [point("wait-k:k=9,rate=1.0", 8, 30), point("wait-k:k=1,rate=1.0", 2, 20)]
+    heights = [
+        tables.above(point("pe", lag, 31), curve, tables.lag("simuleval", "LAAL"), tables.bleu("standard"))
+        for lag in (1.9, 2, 5, 8, 8.1)
+    ]
+    assert heights == [None, 11, 6, 1, None]
+    others = [point(policy, 3, 25) for policy in ("wait-k:k=1,rate=1.2", "wait-k:k=1,rate=1.05", "offline")]
+    assert tables.fixed([*curve, *others]) == curve
+
+
+def test_choices_are_made_where_the_curve_reaches(
+    tmp_path: Path, runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure, systems = runs("measure"), runs("systems")
+    found = {"wait-k:k=1,rate=1.0": (1, 10), "wait-k:k=9,rate=1.0": (9, 20)}
+    found |= {"pe:k=1,rho=0.1,r=2": (5, 16), "pe:k=3,rho=0.1,r=2": (8, 20)}
+    found |= {"pe:k=1,rho=0.2,r=2": (5, 15.5), "pe:k=3,rho=0.2,r=2": (15, 25)}  # slow, not good
+    monkeypatch.setattr(measure, "FIXED", "wait-k:k={1,9}")
+    monkeypatch.setattr(measure.Task, "result", lambda task: point(task.policy, *found[task.policy]))
+    choose = functools.partial(measure.chosen, tmp_path, systems.System("m", "", ()), "pe:k={1,3},rho=<0.1,0.2>,r=2")
+    assert choose([measure.Test("dev", "d")]) == "pe:k={1,3},rho=0.1,r=2"
+    found |= {policy: (15, 25) for policy in found if policy.startswith("pe")}
+    with pytest.raises(DataError, match="within its wait-k curve"):
+        choose([measure.Test("dev", "d")])
+
+
+def test_the_table_of_the_toy_language_is_that_of_its_record(runs: Callable[[str], Any]) -> None:
+    record = json.loads((ROOT / "runs" / "logs" / "toy.json").read_text("utf-8"))
+    made = runs("toy").report([Result.from_dict(result) for result in record["mean"]], record["seeds"])
+    assert f"<!-- toy: begin -->\n{made}\n<!-- toy: end -->" in (ROOT / "docs" / "results.md").read_text("utf-8")
 
 
 def test_models_travel_in_parts(tmp_path: Path, runs: Callable[[str], Any]) -> None:
@@ -251,9 +342,8 @@ def test_the_papers_sets_from_their_own_formats_to_the_table(
     """The script's own commands, one after the other, in this process."""
     make, setting, first = EXPECTED[recipe]
     make(tmp_path / "corpora")
-    for command in recorded(
-        tmp_path, f"{recipe}.sh", tmp_path / "corpora", SETTINGS=" ".join([*TINY, setting]), SYSTEMS="multi-path"
-    ):
+    short = {"SETTINGS": " ".join([*TINY, setting]), "BRANCH": "12", "SYSTEMS": "multi-path"}
+    for command in recorded(tmp_path, f"{recipe}.sh", tmp_path / "corpora", **short):
         assert run(runs, command) == 0, command
     data = tmp_path / "data" / recipe
     source = (data / "test.source.txt").read_text(encoding="utf-8").splitlines()
@@ -280,8 +370,30 @@ def run(runs: Callable[[str], Any], command: list[str]) -> int:
     return result
 
 
+def heard(folder: Path) -> None:
+    """What runs/de-en.sh draws sentences from, and where it puts them."""
+    for name in ("europarl", "tatoeba"):
+        write(folder / "de-en" / f"{name}.train.de", [f"{name} {n}" for n in range(9)])
+    (folder / "data" / "de-en").mkdir(parents=True)
+
+
+def test_the_german_script_can_be_started_again_and_leaves_the_bundled_model_alone(tmp_path: Path) -> None:
+    heard(tmp_path)
+    (tmp_path / "models" / "de-en").mkdir(parents=True)
+    first = recorded(tmp_path, "de-en.sh", tmp_path)
+    assert sum(command[2:3] in (["judge"], ["export"]) for command in first) == 2
+    assert not [word for command in first for word in command if word.startswith(str(tmp_path / "models"))]
+    assert sorted((tmp_path / "data" / "de-en").iterdir()) == [tmp_path / "data" / "de-en" / "heard.de"]
+    for name in ("judged", "shipped"):
+        (tmp_path / "runs" / "de-en" / name).mkdir(parents=True)
+    (tmp_path / "commands").unlink()
+    again = recorded(tmp_path, "de-en.sh", tmp_path)
+    assert again == [command for command in first if command[2:3] not in (["judge"], ["export"])]
+
+
 @pytest.mark.parametrize("script", ["de-en", "en-de", "en-vi"])
 def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Callable[[str], Any], script: str) -> None:
+    heard(tmp_path)
     commands = recorded(tmp_path, f"{script}.sh", tmp_path)
     comparing = [runs("compare").options().parse_args(c[1:]) for c in commands if c[0] == "runs/compare.py"]
     assert [args.do.__name__ for args in comparing][-3:] == ["train", "evaluate", "tables"]

@@ -8,6 +8,7 @@ Shapes: R rows or tokens in a call, B requests, N the most rows of a request, I 
 from __future__ import annotations
 
 import itertools
+import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from bethink.folder import DECODER, ENCODER
 from bethink.text import EOS
 
 QUIET = 3  # errors only
+LARGE = 60.0  # a logit beyond which a chance is none
 NEXT = ".next"  # what an output adds to the name of the cache that it continues
 CHUNK = 256  # source tokens encoded at a time: enough to use every weight well, few enough for a core's own memory
 
@@ -189,7 +191,7 @@ class OnnxBackend:
         with self._turn:
             results = self._decode(requests, [self._slots[request.slot].said for request in requests])
             candidates, confidences = results["candidate"].tolist(), results["confidence"].tolist()
-            standings = results["standing"].tolist() if "standing" in results else [None] * len(candidates)
+            standings = _chances(results["verdict"]) if "verdict" in results else [None] * len(candidates)
             degrees = results["degrees"].copy() if self.capsules else np.zeros((len(candidates), 0), np.float32)
         rows = zip(candidates, confidences, degrees, standings, strict=True)
         return [[_row(next(rows), prefix) for prefix in request.prefixes] for request in requests]
@@ -221,6 +223,11 @@ class OnnxBackend:
         for kind in self._sources:
             feeds |= self._said.show(kind, said, first, heard)
         return self._decoder.run(feeds, R=len(batch.owners), I=feeds["cross.0"].shape[3])
+
+
+def _chances(logits: npt.NDArray[np.float32]) -> list[float]:
+    """Number by number: many at once have other last bits than one alone."""
+    return [1 / (1 + math.exp(-logit)) if logit > -LARGE else 0.0 for logit in logits.tolist()]
 
 
 def _row(values: tuple[int, float, npt.NDArray[np.float32], float | None], prefix: int) -> Row:

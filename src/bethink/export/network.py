@@ -64,7 +64,7 @@ def encoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx
 
 
 def decoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx.ModelProto:
-    """The rows, their prefixes and the caches → candidate, confidence, degrees and standing of every row, and what is new for `decoder`."""
+    """The rows, their prefixes and the caches → candidate, confidence, degrees and verdict of every row, and what is new for `decoder`."""
     net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
     readable = net.hear()
@@ -281,17 +281,22 @@ class _Network:
         self.graph.output("candidate", candidate, np.int64, "R")
         self.graph.output("confidence", confidence, np.float32, "R")
         if self._config.judge:
-            self.graph.output("standing", self._judge(output, confidence), np.float32, "R")
+            self.graph.output("verdict", self._judge(output, confidence), np.float32, "R")
 
     def _judge(self, output: Value, confidence: Value) -> Value:
-        """How likely the word stands: see model.judge. What is not a matrix is added up number by number, alike for one row and many."""
-        hidden = self._linear(output, "judge.into") + confidence.op("Log").expand(1) * self._weights["judge.sure"]
+        """The logit of whether the word stands: see model.judge.
+
+        Logarithms are taken side by side, one for each unit: of a single number it has another last bit than of many.
+        """
+        alike = np.ones(self._config.judge, dtype=np.float32)
+        known = {"sure": confidence.expand(1) * alike}
         if self._config.capsules:
-            for name, amount in zip(("left", "near"), self._untranslated(), strict=True):
-                known = (amount.op("Relu") + 1.0).op("Log")
-                hidden = hidden + known * self._weights[f"judge.{name}"]
-        verdict = (hidden.op("Relu") * self._weights["judge.out.weight"]).sum(1) + self._weights["judge.out.bias"]
-        return verdict.op("Sigmoid")
+            left, near = self._untranslated()
+            known |= {"left": left.op("Relu") + alike, "near": near.op("Relu") + alike}
+        hidden = self._linear(output, "judge.into")
+        for name, amounts in known.items():
+            hidden = hidden + amounts.op("Log") * self._weights[f"judge.{name}"]
+        return self._linear(hidden.op("Relu"), "judge.out").squeeze(1)
 
     def _untranslated(self) -> list[Value]:
         """R 1 each: how much of what a row sees is untranslated, and how much of the end of it.

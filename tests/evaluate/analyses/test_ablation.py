@@ -87,3 +87,12 @@ def test_another_policy_is_compared_where_the_lag_is_nearest(systems: dict[str, 
     *first, last = compare(load({"base": systems["base"], "other": tmp_path}), samples=20).rows
     assert last.baseline == f"base {WaitK(4)}"
     assert all(row.interval is not None for row in (*first, last))
+
+
+def test_a_schedule_that_reads_faster_is_no_part_of_the_curve(tmp_path: Path) -> None:
+    """Beyond the curve's end there is no number, even where such a schedule reaches."""
+    translator: Any = FakeTranslator(SOURCES, REFERENCES)
+    evaluate(translator, SOURCES, REFERENCES, [WaitK(1), WaitK(2), WaitK(4, 1.5)], tmp_path / "base")
+    evaluate(translator, SOURCES, REFERENCES, [WaitK(3)], tmp_path / "other")
+    *_, last = compare(load({"base": tmp_path / "base", "other": tmp_path / "other"}), samples=20).rows
+    assert last.above == (None, None, None)
