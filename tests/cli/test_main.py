@@ -24,6 +24,7 @@ VERBS = (
     "prepare",
     "train",
     "average",
+    "judge",
     "export",
     "bench",
     "completion",
@@ -126,7 +127,7 @@ def test_a_traceback_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["translate", "nowhere.txt"])
 
 
-@pytest.mark.parametrize("verb", ["prepare", "train", "average", "export"])
+@pytest.mark.parametrize("verb", ["prepare", "train", "average", "judge", "export"])
 def test_without_torch_the_fix_is_named(
     verb: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_without_torch_the_fix_is_named(
     argv = {
         "prepare": ["tiny", "--out", "o"],
         "train": ["tiny", "--data", "d", "--run", "r"],
+        "judge": ["run", "--source", "text", "--to", "o"],
         "export": [str(model), "--to", str(tmp_path / "t")],
     }
     assert main([verb, *argv.get(verb, ["run"])]) == 1
