@@ -150,7 +150,7 @@ def _add_judge(verbs: Verbs) -> None:
         type=count,
         default=3000,
         metavar="N",
-        help="so many lines, drawn by lot (default: 3000); 0.1 s each on a CPU",
+        help="so many lines, drawn by lot (default: 3000); about 0.4 s each on two cores",
     )
     made.add_argument("--seed", type=int, default=1, metavar="N", help="of the lot (default: 1)")
     made.add_argument(
