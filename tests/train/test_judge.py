@@ -13,7 +13,7 @@ from bethink.backend import Row, Rows
 from bethink.backend.torch import TorchBackend
 from bethink.cli import main
 from bethink.errors import TrainingError, UsageError
-from bethink.export import export
+from bethink.export import CARD, export
 from bethink.folder import DECODER, WEIGHTS, Folder
 from bethink.model.judge import NEAR, untranslated
 from bethink.model.transformer import Transformer
@@ -72,6 +72,7 @@ def test_a_judge_is_added_and_nothing_else_changes(kept: bool, precision: str, t
     source = export(trained(tmp_path / "source", policy="weigh"), tmp_path / "model", weights=kept, precision=precision)
     verdict = judge(source, LINES, tmp_path / "judged", device="cpu", threads=1)
     assert 0 < verdict.standing < 1
+    assert (tmp_path / "judged" / CARD).read_text("utf-8").startswith((source / CARD).read_text("utf-8"))
     folder = Folder.open(tmp_path / "judged")
     assert folder.model == dataclasses.replace(Folder.open(source).model, judge=judging.HIDDEN)
     assert folder.has(DECODER)
@@ -118,6 +119,12 @@ def test_a_proposal_stands_if_it_is_what_the_model_says_having_heard_all(monkeyp
         seen += len(counted)
     assert seen == len(examples.stood) > 20
     assert 0 < examples.stood.float().mean() < 1
+
+
+def test_a_judge_takes_the_place_of_another(tmp_path: Path) -> None:
+    source = trained(tmp_path / "source", BUILDS["judged"], policy="weigh")
+    judge(source, LINES, tmp_path / "made", device="cpu", threads=1)
+    assert Folder.open(tmp_path / "made").model.judge == judging.HIDDEN != BUILDS["judged"].judge
 
 
 def test_mistakes_are_told(tmp_path: Path) -> None:

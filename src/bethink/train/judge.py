@@ -22,8 +22,9 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bethink.errors import TrainingError, UsageError
 from bethink.evaluate.analyses.statistics import separation
-from bethink.export import write
+from bethink.export import CARD, write
 from bethink.export.restore import load_any
+from bethink.files import write_atomically
 from bethink.folder import WEIGHTS, Folder, find
 from bethink.model import device as devices
 from bethink.model.judge import Judge, untranslated
@@ -47,6 +48,8 @@ CONSTANT = 1e-4  # what varies less does not vary
 HIDDEN, BATCH, EPOCHS, RATE, DROPOUT = 64, 512, 8, 1e-3, 0.1
 LEAST, MOST = 1_000, 20_000  # updates
 SAMPLE = 50_000  # examples whose mean and spread stand for all
+
+JUDGED = b"\nA judge was added by `bethink judge`. What stands above of scores of the policy `weigh` was measured before that.\n"
 
 Told = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
 
@@ -103,17 +106,18 @@ def judge(
     spoken = list(speak(translator, lines, random.Random(seed), told))
     examples = gather(plain.to(place), spoken, seed, told)
     made = Transformer(dataclasses.replace(folder.model, judge=HIDDEN)).eval()
-    made.load_state_dict({**made.state_dict(), **plain.cpu().state_dict()})
+    known = {name: tensor for name, tensor in plain.cpu().state_dict().items() if not name.startswith("judge.")}
+    made.load_state_dict({**made.state_dict(), **known})
     verdict = learn(made, examples, told)
     write(made, folder, to, weights=folder.has(WEIGHTS))
+    if (folder.path / CARD).is_file():  # what its makers say of it, its licence above all, goes with it
+        write_atomically(to / CARD, (folder.path / CARD).read_bytes() + JUDGED)
     return verdict
 
 
 def speak(translator: Translator, lines: Sequence[str], chance: random.Random, told: Told) -> Iterator[Spoken]:
     """The lines, translated live, each in one of several manners."""
-    texts = list(
-        dict.fromkeys(line for line in lines if line.strip())
-    )  # once each: none both learned from and held out
+    texts = list(dict.fromkeys(line for line in lines if line.strip()))  # or a line could be learned from and held out
     manners = [chance.randrange(len(MANNERS)) for _ in texts]
     done = 0
     for number, manner in enumerate(MANNERS):
