@@ -76,11 +76,11 @@ def test_the_live_region_reads_each_committed_word_once(visit: Any) -> None:
     filled(visitor)
     region = visitor.page.get_by_role("log", name="Translation")
     assert region.get_attribute("aria-live") == "polite"
-    expected = visitor.translation().replace("\n", " ")
+    expected = visitor.translation().replace("\n", " ")  # how it falls into phrases depends on the moment, its text does not
     visitor.page.wait_for_function(
-        "text => document.querySelector('#spoken').textContent.length >= text.length - 8", arg=expected
+        "text => document.querySelector('#spoken').textContent.length >= text.length", arg=expected
     )
-    assert " ".join(region.locator("p").all_text_contents()) == expected
+    assert "".join(region.locator("p").all_text_contents()) == expected
 
 
 @pytest.mark.parametrize("width", [320, 390])

@@ -12,7 +12,7 @@ export class Announcer {
     this.timer = 0;
   }
 
-  /** @param {string} text just committed */
+  /** @param {string} text just committed, with the space before it */
   add(text) {
     this.phrase += text;
     clearTimeout(this.timer);
@@ -21,11 +21,11 @@ export class Announcer {
   }
 
   flush() {
-    const text = this.phrase.trim();
+    const text = this.phrase;
     this.phrase = "";
-    if (!text) return;
+    if (!text.trim()) return;
     const line = document.createElement("p");
-    line.textContent = text;
+    line.textContent = text; // its leading space too: a full stop that comes late still belongs to its word
     this.region.append(line);
     while (this.region.childElementCount > KEPT) this.region.firstElementChild?.remove();
   }
