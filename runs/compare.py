@@ -1,6 +1,7 @@
 """Every system of a comparison on equal terms: trained as branches of one trunk, evaluated, brought home, and put into tables.
 
     python runs/compare.py train runs/de-en de-en train.compile=true --data data/de-en --from runs/de-en/trunk --updates 3000
+    python runs/compare.py judge runs/de-en --source text.de              # systems that are others with a judge added
     python runs/compare.py evaluate runs/de-en --dev newstest2013 n13.de n13.en --test newstest2015 n15.de n15.en --jobs 8
     python runs/compare.py ship runs/de-en --to carry                     # unpacked elsewhere with: python runs/pack.py unpack
     python runs/compare.py tables runs/de-en --name de-en-comparison      # docs/results.md, docs/figures, runs/logs
@@ -81,6 +82,12 @@ def options() -> argparse.ArgumentParser:
     like.add_argument("--data", type=Path, required=True, metavar="DIR", help="where the recipe's corpora lie")
     like.add_argument("--like", type=Path, required=True, metavar="DIR", help="prepared data, or a model")
 
+    verdict = verb(judge, "add judges to the trained systems that are to have one")
+    verdict.add_argument(
+        "--source", required=True, metavar="FILE", help="text of the source language, a sentence per line"
+    )
+    verdict.add_argument("--lines", type=int, default=3000, metavar="N", help="to learn from (default: 3000)")
+
     two = verb(evaluate, "run every system with its policies")
     for role, told in (("dev", "a set to choose by"), ("test", "a set to report")):
         metavar = ("NAME", "SOURCE", "REFERENCE")
@@ -117,7 +124,7 @@ def selected(args: argparse.Namespace) -> list[System]:
 
 def train(args: argparse.Namespace) -> int:
     began, failed = time.perf_counter(), []
-    systems = [system for system in selected(args) if not system.bank and fits(system, args.data)]
+    systems = [system for system in selected(args) if not (system.bank or system.judges) and fits(system, args.data)]
     for system in [] if args.plan else systems:
         if (args.work / system.name / COST).is_file():
             require_same(system, args)
@@ -226,6 +233,34 @@ def prepare(args: argparse.Namespace) -> int:
     return 0
 
 
+def judge(args: argparse.Namespace) -> int:
+    failed = 0
+    for system in selected(args):
+        run, base = args.work / system.name, args.work / system.judges
+        if not system.judges or (run / COST).is_file():
+            continue
+        if not (base / COST).is_file():
+            print(f"{system.name}: left out, since {system.judges} is not trained", flush=True)
+            continue
+        print(f"{system.name}: learning from what {system.judges} says", flush=True)
+        start = time.perf_counter()
+        command = [
+            "judge",
+            str(base),
+            "--source",
+            args.source,
+            "--lines",
+            str(args.lines),
+            "--to",
+            str(run / checkpoint.MODEL),
+        ]
+        with (args.work / f"{system.name}.txt").open("a") as told:
+            failed += bethink(command, told)
+        if not failed:
+            write_atomically(run / COST, checkpoint.as_json({"seconds": round(time.perf_counter() - start, 1)}))
+    return 1 if failed else 0
+
+
 # evaluating, bringing home, telling
 
 
@@ -245,7 +280,8 @@ def ship(args: argparse.Namespace) -> int:
             slim.mkdir()
             (export_int8 if args.int8 else halve)(run, slim / checkpoint.MODEL)
             for name in (log.FILE, COST):
-                write_atomically(slim / name, (run / name).read_bytes())
+                if (run / name).is_file():  # a judge leaves no log
+                    write_atomically(slim / name, (run / name).read_bytes())
             print(pack(slim, args.to, int(args.size * MEBIBYTE), squeeze=False), flush=True)
     return 0
 
@@ -274,7 +310,9 @@ def tables(args: argparse.Namespace) -> int:
     record["costs"] = {run.name: json.loads((run / COST).read_text()) for run in runs}
     report.publish(record, args.name, args.root)
     for run in runs:
-        write_atomically(args.root / "runs" / "logs" / f"{args.name}-{run.name}.jsonl", (run / log.FILE).read_bytes())
+        if (run / log.FILE).is_file():
+            told = args.root / "runs" / "logs" / f"{args.name}-{run.name}.jsonl"
+            write_atomically(told, (run / log.FILE).read_bytes())
     return 0
 
 

@@ -15,14 +15,14 @@ from typing import Any
 
 import tables
 from systems import FIXED, System, choices, each
-from verdicts import Counted, Lots, RandomVerdict
+from verdicts import Counted, Judging, Lots, by_lot
 
 from bethink import folder
 from bethink.backend.bank import Bank
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import Result, evaluate, load_pairs, load_results
 from bethink.files import read_json, write_atomically
-from bethink.policy import PostEvaluation, parse
+from bethink.policy import parse
 from bethink.train.checkpoint import as_json
 from bethink.translator import Translator
 
@@ -56,8 +56,8 @@ class Task:
         return self.work / "results" / self.test.role / self.test.name / self.system.name / place
 
     def result(self) -> Result | None:
-        """What is there already; verdicts are counted with post-evaluation, and without them its result is not complete."""
-        counted = self.accepted() is not None or not self.policy.startswith("pe:")
+        """What is there already; where a policy judges, its verdicts are counted, and without them its result is not complete."""
+        counted = self.accepted() is not None or not isinstance(parse(self.policy), Judging)
         there = (self.folder / "results.json").is_file() and (not self.test.source or self.made())
         return load_results(self.folder)[0] if counted and there else None
 
@@ -173,15 +173,15 @@ def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> s
 
 def resolved(work: Path, test: Test, system: System, option: str) -> Iterator[Task]:
     """The tasks of a pattern without choices."""
-    by_lot = option.startswith("random ")
+    lots = option.startswith("random ")
     for policy in each(option.removeprefix("random ")):
         task = Task(work, test, system, policy)
-        if not by_lot:
+        if not lots:
             yield task
         elif (accepted := task.accepted()) is not None:
             rule = parse(policy)
-            assert isinstance(rule, PostEvaluation)
-            yield replace(task, policy=str(RandomVerdict(rule.k, round(accepted, 4), rule.r)))
+            assert isinstance(rule, Judging)
+            yield replace(task, policy=str(by_lot(rule, accepted)))
 
 
 def measure(task: Task, machine: Machine) -> str:
@@ -191,7 +191,7 @@ def measure(task: Task, machine: Machine) -> str:
     translator.name = task.system.name
     sources, references = (lines[: task.test.limit] for lines in load_pairs(task.test.source, task.test.reference))
     policy = parse(task.policy)
-    if isinstance(policy, PostEvaluation):
+    if isinstance(policy, Judging):
         policy = Counted(policy)
     [result] = evaluate(translator, sources, references, [policy], task.folder, batch=machine.batch)
     if isinstance(policy, Counted):

@@ -32,6 +32,9 @@ branches() {
     compare train "$work" "$recipe" "$@" "${settings[@]}" --data "$from" --from "$work/trunk" --updates "$updates" "${systems[@]}"
 }
 
+# judges TEXT LINES: the systems that are another with a judge added
+judges() { compare judge "$work" --source "$1" --lines "$2" "${systems[@]}"; }
+
 # results PROFILE [--dev NAME SOURCE REFERENCE …]: by default the recipe's own development and test sets, as they were prepared
 results() {
     local profile=$1

@@ -19,7 +19,9 @@ ADAPTIVE = ("adaptive:rho_1={0.2,0.4,0.6,0.8,1},rho_k=0,k_max=10", "adaptive:rho
 PE = "pe:k={1,3,5,7,9},rho=<0.05,0.1,0.2,0.3,0.4>,r=2"
 PUBLISHED = ("pe:k={1,3,5,7,9},rho=0.24,r=2", "pe-flip:k={1,3,5,7,9},tau=0.12")  # the paper's own settings
 FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05,0.12>"
-WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=<0.8,0.9>"
+WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=<0.8,0.9>"  # by the candidate's probability
+WEIGH_JUDGED = ("weigh:k=1,r=4,rate=1.2,rho=0.98", "weigh:k=2,r=6,rate=1.2,rho=0.98", "weigh:k=3,r=8,rate=1.2,rho=0.98")
+WEIGH_JUDGED += ("weigh:k={5,7},r=12,rate=1.2,rho=0.98",)  # by the judge
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class System:
         1.0  # of an update beside one of multi-path, to predict by: measured for aligned, a cautious guess for ped
     )
     bank: tuple[str, ...] = ()  # systems that it asks in turn, by lag; it has nothing of its own to train
+    judges: str = ""  # the system that it is, with a judge added; it has nothing else to train
     curve: str = ""  # whose points its points are, if not its own
 
     @property
@@ -62,7 +65,10 @@ SYSTEMS = (
     System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, PE, FLIP), cost=2.0),
     System("disturbed", "system=disturbed", (FIXED,)),  # a plain continuation on disturbed paths, without capsules
     # ours: the degree learns from word alignments (data.align=true)
-    System("aligned", "system=aligned", (FIXED, WEIGH, PE, "offline"), cost=1.35),
+    System(
+        "aligned", "system=aligned", (FIXED, WEIGH, f"random {WEIGH}", SCHEDULES, *ADAPTIVE, PE, "offline"), cost=1.35
+    ),
+    System("judged", "", (*WEIGH_JUDGED, *(f"random {weigh}" for weigh in WEIGH_JUDGED)), judges="aligned"),
 )
 
 # picture: the lines in it, each a system (or curve) and a kind of policy
@@ -75,7 +81,17 @@ PICTURES = {
         ("multi-path", "adaptive"),
         ("ped", "pe"),
         ("ped", "pe-flip"),
+        ("judged", "weigh"),
+    ),
+    "ours": (
+        ("aligned", "offline"),
+        ("aligned", "wait-k"),
+        ("aligned", "adaptive"),
+        ("aligned", "pe"),
         ("aligned", "weigh"),
+        ("aligned", "random-weigh"),
+        ("judged", "weigh"),
+        ("judged", "random-weigh"),
     ),
     "ablation": (
         ("ped", "pe"),
@@ -97,6 +113,11 @@ RIVALS = (
     ("ped", "pe"),
     ("ped", "pe-flip"),
     ("ped", "random"),
+    ("aligned", "wait-k"),
+    ("aligned", "adaptive"),
+    ("aligned", "weigh"),
+    ("judged", "weigh"),
+    ("judged", "random-weigh"),
 )
 
 _ANY, _BEST = re.compile(r"\{([^}]*)\}"), re.compile(r"<([^>]*)>")

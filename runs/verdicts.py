@@ -1,4 +1,4 @@
-"""The control for post-evaluation: verdicts drawn by lot, as often in favour as the real ones, which are counted for it."""
+"""The control for policies that judge a candidate: verdicts drawn by lot, as often in favour as the real ones, which are counted for it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from bethink.engine import Engine
-from bethink.policy import READ, RULES, WRITE, Decision, Need, Policy, PostEvaluation, Progress, View
+from bethink.policy import READ, RULES, WRITE, Action, Decision, Need, Policy, PostEvaluation, Progress, View, Weighing
 from bethink.policy.contract import Spelled
 from bethink.stream import Stream
 from bethink.trace import Translation
 from bethink.translator import Translator
 
 
+def drawn(p: float, sentence: int, view: View) -> bool:
+    """A lot that depends on the sentence, the position and what was read alone."""
+    lot = hashlib.sha256(f"{sentence} {view.written} {view.read}".encode()).digest()
+    return int.from_bytes(lot[:8]) < p * 2**64
+
+
 @dataclass(frozen=True)
 class RandomVerdict(Spelled):
-    """Algorithm 1, but a candidate passes with probability p. The lot depends on the sentence, the position and what was read alone."""
+    """Algorithm 1, but a candidate passes with probability p."""
 
     k: int = 3
     p: float = 0.5
@@ -37,24 +43,58 @@ class RandomVerdict(Spelled):
     def decide(self, view: View) -> Decision:
         if view.read < self.k:
             return READ
-        return WRITE if view.deferred >= self.r or self._passes(view) else READ
-
-    def _passes(self, view: View) -> bool:
-        lot = hashlib.sha256(f"{self.sentence} {view.written} {view.read}".encode()).digest()
-        return int.from_bytes(lot[:8]) < self.p * 2**64
+        return WRITE if view.deferred >= self.r or drawn(self.p, self.sentence, view) else READ
 
 
-RULES[RandomVerdict.name] = RandomVerdict
+@dataclass(frozen=True)
+class RandomWeighing(Spelled):
+    """`weigh`, but where that would weigh a candidate it passes with probability p."""
+
+    k: int = 2
+    p: float = 0.5
+    r: int = 4
+    rate: float = 1.2
+    sentence: int = 0
+    name: ClassVar[str] = "random-weigh"
+    ceiling: ClassVar[Need] = Need.CANDIDATE
+
+    def __str__(self) -> str:
+        return f"{self.name}:k={self.k},p={self.p},r={self.r},rate={self.rate}"
+
+    def needs(self, progress: Progress) -> Need:
+        return self._pace.needs(progress)
+
+    def decide(self, view: View) -> Decision:
+        if self._pace.needs(view) is Need.NOTHING:
+            return self._pace.decide(view)
+        return WRITE if drawn(self.p, self.sentence, view) else READ
+
+    @property
+    def _pace(self) -> Weighing:
+        return Weighing(self.k, self.r, self.rate)
+
+
+Judging: TypeAlias = PostEvaluation | Weighing
+ByLot: TypeAlias = RandomVerdict | RandomWeighing
+
+for control in (RandomVerdict, RandomWeighing):
+    RULES[control.name] = control
+
+
+def by_lot(policy: Judging, accepted: float) -> ByLot:
+    """The control of a policy: verdicts that say yes as often as its own do, and know nothing."""
+    p = round(accepted, 4)
+    if isinstance(policy, Weighing):
+        return RandomWeighing(policy.k, p, policy.r, policy.rate)
+    return RandomVerdict(policy.k, p, policy.r)
 
 
 class Counted:
-    """Post-evaluation that counts how often it found evidence."""
+    """A policy that counts how often its verdict was in favour of the candidate, of all the times that it was asked."""
 
-    name: ClassVar[str] = PostEvaluation.name
-    ceiling: ClassVar[Need] = PostEvaluation.ceiling
-
-    def __init__(self, policy: PostEvaluation) -> None:
+    def __init__(self, policy: Judging) -> None:
         self.policy = policy
+        self.name, self.ceiling = policy.name, policy.ceiling
         self.verdicts: Counter[bool] = Counter()
 
     def __str__(self) -> str:
@@ -65,8 +105,9 @@ class Counted:
 
     def decide(self, view: View) -> Decision:
         decision = self.policy.decide(view)
-        if view.read >= self.policy.k:
-            self.verdicts[bool(decision.evidence)] += 1
+        if self.policy.needs(view) is not Need.NOTHING:
+            found = decision.evidence if isinstance(self.policy, PostEvaluation) else decision.action is Action.WRITE
+            self.verdicts[bool(found)] += 1
         return decision
 
     def hopeless(self, view: View) -> bool:
@@ -86,7 +127,7 @@ class Numbering(Engine):
     _numbers: Iterator[int]
 
     def open(self, policy: Policy) -> Stream:
-        if isinstance(policy, RandomVerdict):
+        if isinstance(policy, ByLot):
             self._numbers = getattr(self, "_numbers", itertools.count())
             policy = replace(policy, sentence=next(self._numbers))
         return super().open(policy)

@@ -53,12 +53,13 @@ def here(runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
 def table(runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of systems, cut down to what shows every kind of row."""
     systems = runs("systems")
-    fixed, pe = "wait-k:k={1,3,9}", "pe:k={1,3},rho=<0.001,0.9>,r=2"
+    fixed, pe, weigh = "wait-k:k={1,3,9}", "pe:k={1,3},rho=<0.001,0.9>,r=2", "weigh:k=1,r=3,rate=1.2,rho=0.5"
     rows = (
         systems.System("wait-1", "system=wait-k paths.k=1", ("wait-k:k=1",), curve="wait-k"),
         systems.System("multi-path", "system=multi-path", (fixed,)),
         systems.System("bank", "", ("adaptive:rho_1=0.2,rho_k=0,k_max=10",), bank=("wait-1", "wait-3")),
         systems.System("ped", "system=ped", (fixed, pe, f"random {pe}"), cost=2),
+        systems.System("judged", "", (weigh, f"random {weigh}"), judges="ped"),
     )
     monkeypatch.setattr(runs("compare"), "SYSTEMS", rows)
     monkeypatch.setattr(runs("measure"), "FIXED", fixed)
@@ -99,6 +100,10 @@ def test_a_comparison_from_training_to_tables(
     assert cost["updates"] == 12
     assert cost["seconds"] > 0 < cost["tokens/s"]
 
+    text = write(tmp_path / "text", [pair.source for pair in toy.sentences(30, 3)])
+    assert compare(["judge", str(work), "--source", text, "--lines", "30"]) == 0
+    assert (work / "judged" / "cost.json").is_file()
+
     for name in ("wait-1", "wait-3"):  # a bank asks models of one vocabulary; whose they are does not matter here
         (work / name).symlink_to(work / "multi-path")
     sets = ["--dev", *held_out(tmp_path, "seen", 1), "--test", *held_out(tmp_path, "new", 2)]
@@ -110,6 +115,10 @@ def test_a_comparison_from_training_to_tables(
     assert len([name for name in met if name.startswith("pe_")]) == 2, "test sets see one of them"
     assert len([name for name in met if name.startswith("random_")]) == 2
     assert len(list((results / "test" / "new" / "bank").iterdir())) == 1
+    assert sorted(path.name.partition("_")[0] for path in (results / "test" / "new" / "judged").iterdir()) == [
+        "random-weigh",
+        "weigh",
+    ]
     before = {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
     assert compare(["evaluate", str(work), *sets]) == 0
     assert before == {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
@@ -271,20 +280,21 @@ def test_every_row_of_the_table_means_something(runs: Callable[[str], Any]) -> N
     assert drawn <= {system.label for system in systems.SYSTEMS}
 
 
-def test_lots_are_drawn_as_often_as_asked_and_always_the_same(runs: Callable[[str], Any]) -> None:
-    verdicts, policy = runs("verdicts"), "random:k=2,p=0.3,r=1000"
+@pytest.mark.parametrize("policy", ["random:k=2,p=0.3,r=1000", "random-weigh:k=2,p=0.3,r=1000"])
+def test_lots_are_drawn_as_often_as_asked_and_always_the_same(runs: Callable[[str], Any], policy: str) -> None:
+    verdicts = runs("verdicts")
     translator = verdicts.Lots("toy")
     sources = [pair.source for pair in toy.sentences(30, 5)]
     alone = list(translator.translate_many(sources, policy, batch=1))
     together = list(translator.translate_many(sources, policy, batch=64))
     assert [t.path for t in alone] == [t.path for t in together]
-    rule = parse(policy)
-    seen = [rule._passes(SimpleNamespace(written=w, read=r)) for w in range(50) for r in range(50)]
+    seen = [verdicts.drawn(0.3, 7, SimpleNamespace(written=w, read=r)) for w in range(50) for r in range(50)]
     assert 0.27 < sum(seen) / len(seen) < 0.33
 
 
-def test_verdicts_are_counted(runs: Callable[[str], Any]) -> None:
-    counted = runs("verdicts").Counted(parse("pe:k=2,rho=0.2,r=1000"))
+@pytest.mark.parametrize("policy", ["pe:k=2,rho=0.2,r=1000", "weigh:k=2,r=1000,rate=1,rho=0.9"])
+def test_verdicts_are_counted(runs: Callable[[str], Any], policy: str) -> None:
+    counted = runs("verdicts").Counted(parse(policy))
     found = list(Translator("toy").translate_many([pair.source for pair in toy.sentences(40, 6)], counted))
     open_writes = sum(step.read < t.source_tokens for t in found for step in t.writes)
     assert counted.verdicts[True] == open_writes, "where a word can wait for ever, all that is written was accepted"
@@ -381,14 +391,13 @@ def test_the_german_script_can_be_started_again_and_leaves_the_bundled_model_alo
     heard(tmp_path)
     (tmp_path / "models" / "de-en").mkdir(parents=True)
     first = recorded(tmp_path, "de-en.sh", tmp_path)
-    assert sum(command[2:3] in (["judge"], ["export"]) for command in first) == 2
+    assert sum(command[2:3] == ["export"] for command in first) == 1
     assert not [word for command in first for word in command if word.startswith(str(tmp_path / "models"))]
     assert sorted((tmp_path / "data" / "de-en").iterdir()) == [tmp_path / "data" / "de-en" / "heard.de"]
-    for name in ("judged", "shipped"):
-        (tmp_path / "runs" / "de-en" / name).mkdir(parents=True)
+    (tmp_path / "runs" / "de-en" / "shipped").mkdir(parents=True)
     (tmp_path / "commands").unlink()
     again = recorded(tmp_path, "de-en.sh", tmp_path)
-    assert again == [command for command in first if command[2:3] not in (["judge"], ["export"])]
+    assert again == [command for command in first if command[2:3] != ["export"]]
 
 
 @pytest.mark.parametrize("script", ["de-en", "en-de", "en-vi"])
@@ -396,7 +405,7 @@ def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Cal
     heard(tmp_path)
     commands = recorded(tmp_path, f"{script}.sh", tmp_path)
     comparing = [runs("compare").options().parse_args(c[1:]) for c in commands if c[0] == "runs/compare.py"]
-    assert [args.do.__name__ for args in comparing][-3:] == ["train", "evaluate", "tables"]
+    assert [verb for args in comparing if (verb := args.do.__name__) != "judge"][-3:] == ["train", "evaluate", "tables"]
     prepared = next(c for c in commands if c[:3] == ["-m", "bethink", "prepare"])
     settings = [word for word in prepared[4:] if "=" in word]
     assert Recipe.load(prepared[3], settings).data.train
