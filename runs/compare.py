@@ -97,6 +97,9 @@ def options() -> argparse.ArgumentParser:
         "--jobs", type=int, default=1, metavar="N", help="processes; several have one thread each (default: 1)"
     )
     two.add_argument("--batch", type=int, default=64, metavar="N", help="sentences translated together (default: 64)")
+    two.add_argument(
+        "--int8", action="store_true", help="each model as int8 graphs, as it would be shipped: quick on a CPU"
+    )
     two.add_argument("--device", metavar="NAME", help="where torch computes (default: a GPU if there is one)")
 
     three = verb(ship, "pack every trained model, its log and its cost into files that travel")
@@ -267,7 +270,7 @@ def judge(args: argparse.Namespace) -> int:
 def evaluate(args: argparse.Namespace) -> int:
     tests = [Test("dev", name, source, reference, args.limit) for name, source, reference in args.dev]
     tests += [Test("test", name, source, reference) for name, source, reference in args.test]
-    measure_all(args.work, selected(args), tests, Machine(args.device, args.batch), args.jobs)
+    measure_all(args.work, selected(args), tests, Machine(args.device, args.batch), jobs=args.jobs, int8=args.int8)
     return 0
 
 

@@ -21,6 +21,7 @@ from bethink import folder
 from bethink.backend.bank import Bank
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import Result, evaluate, load_pairs, load_results
+from bethink.export import export
 from bethink.files import read_json, write_atomically
 from bethink.policy import parse
 from bethink.train.checkpoint import as_json
@@ -28,6 +29,7 @@ from bethink.translator import Translator
 
 LAG, BLEU = tables.lag("simuleval", "LAAL"), tables.bleu("standard")  # what choices are made by
 VERDICTS, MADE = "verdicts.json", "made.json"  # beside results.json: what was decided, and what it was made with
+INT8 = "int8"  # in the folder of a run: its model as it would be shipped
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Task:
         """What a result follows from, besides the policy; the config of a model knows all its files."""
         files = {"source": Path(self.test.source), "reference": Path(self.test.reference)}
         for name in self.system.parts:
-            files[f"model {name}"] = folder.find(self.work / name) / folder.CONFIG
+            files[f"model {name}"] = folder.find(model_of(self.work, name)) / folder.CONFIG
         return {"limit": self.test.limit} | {name: folder.sha256(path) for name, path in files.items()}
 
     def accepted(self) -> float | None:
@@ -92,10 +94,15 @@ class Machine:
     threads: int = 0  # 0: all cores
 
 
-def measure_all(work: Path, systems: Sequence[System], tests: Sequence[Test], machine: Machine, jobs: int = 1) -> None:
+def measure_all(
+    work: Path, systems: Sequence[System], tests: Sequence[Test], machine: Machine, *, jobs: int = 1, int8: bool = False
+) -> None:
     for test in tests:
         load_pairs(test.source, test.reference)  # what cannot be read is told before anything is computed
     ready = [system for system in systems if trained(system, work)]
+    for name in dict.fromkeys(name for system in ready for name in system.parts) if int8 else ():
+        if not (work / name / INT8).is_dir():
+            export(folder.find(work / name), work / name / INT8, precision="int8", name=name)
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
         while todo := [task for task in plan(work, ready, tests) if task.result() is None]:
             if jobs == 1:
@@ -105,6 +112,11 @@ def measure_all(work: Path, systems: Sequence[System], tests: Sequence[Test], ma
                 said = (done.result() for done in as_completed([pool.submit(measure, task, single) for task in todo]))
             for number, line in enumerate(said, start=1):
                 print(f"{number}/{len(todo)} {line}", flush=True)
+
+
+def model_of(work: Path, name: str) -> Path:
+    """What is evaluated: the model of a run, or, where it was made small, that."""
+    return small if (small := work / name / INT8).is_dir() else work / name
 
 
 def trained(system: System, work: Path) -> bool:
@@ -187,7 +199,7 @@ def resolved(work: Path, test: Test, system: System, option: str) -> Iterator[Ta
 def measure(task: Task, machine: Machine) -> str:
     """Runs a task; one line about it."""
     start, made = time.perf_counter(), task.ingredients()
-    translator = opened(tuple(str(task.work / name) for name in task.system.parts), machine.device, machine.threads)
+    translator = opened(task.work, task.system.parts, machine.device, machine.threads)
     translator.name = task.system.name
     sources, references = (lines[: task.test.limit] for lines in load_pairs(task.test.source, task.test.reference))
     policy = parse(task.policy)
@@ -202,10 +214,10 @@ def measure(task: Task, machine: Machine) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def opened(models: tuple[str, ...], device: str | None, threads: int) -> Translator:
+def opened(work: Path, names: tuple[str, ...], device: str | None, threads: int) -> Translator:
     """A model, or a bank of wait-k models whose names end in k."""
-    found = [Lots(model, device=device, threads=threads) for model in models]
-    return bank(found, [int(model.rpartition("-")[2]) for model in models]) if len(found) > 1 else found[0]
+    found = [Lots(model_of(work, name), device=device, threads=threads) for name in names]
+    return bank(found, [int(name.rpartition("-")[2]) for name in names]) if len(found) > 1 else found[0]
 
 
 def bank(models: Sequence[Translator], lags: Sequence[int]) -> Translator:

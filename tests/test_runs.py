@@ -6,6 +6,7 @@ import functools
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from bethink import cli, toy
 from bethink.errors import DataError
 from bethink.evaluate import Result, Scores, load_results
 from bethink.evaluate.quality import Quality
-from bethink.folder import WEIGHTS, Folder
+from bethink.folder import WEIGHTS, Folder, sha256
 from bethink.policy import RULES, parse
 from bethink.train.recipe import Recipe
 from bethink.translator import Translator
@@ -122,6 +123,13 @@ def test_a_comparison_from_training_to_tables(
     before = {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
     assert compare(["evaluate", str(work), *sets]) == 0
     assert before == {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
+
+    small = tmp_path / "small"
+    shutil.copytree(work / "multi-path", small / "multi-path")
+    assert compare(["evaluate", str(small), *sets, *systems, "--int8"]) == 0
+    assert Folder.open(small / "multi-path" / "int8").about["precision"] == "int8"
+    made = json.loads(next((small / "results").rglob("made.json")).read_text())["model multi-path"]
+    assert made == sha256(small / "multi-path" / "int8" / "config.json")
 
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "results.md").write_text("# Results\n")
