@@ -67,11 +67,9 @@ def _judged(translator: Translator, pairs: Sequence[Gold], policy: Policy) -> It
 
 
 def _verdict_auc(judged: Sequence[tuple[Verdict, bool]]) -> float | None:
-    """Of the rise where the policy looks ahead, else of the confidence."""
     if not judged:
         return None
-    values = np.array([one.confidence if one.rise is None else one.rise for one, _ in judged])
-    return separation(values, np.array([read for _, read in judged]))
+    return separation(np.array([one.weight for one, _ in judged]), np.array([read for _, read in judged]))
 
 
 def _share(flags: Sequence[bool]) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from bethink.evaluate.analyses.forced import rise
-from bethink.policy import Action, Decision, Need, Policy, Progress, View
+from bethink.policy import Action, Decision, Need, Policy, Progress, View, Weighing
 
 
 @dataclass(frozen=True)
@@ -17,8 +17,7 @@ class Verdict:
     read: int
     write: bool
     evidence: bool  # whether the policy named source positions
-    confidence: float
-    rise: float | None  # the largest rise of a degree, where the policy looked ahead
+    weight: float  # the number that it rests on: the largest rise of a degree, the standing, or the confidence
 
 
 @dataclass
@@ -50,19 +49,21 @@ class Watched:
         decision = self.policy.decide(view)
         need = self.policy.needs(view)
         if need is not Need.NOTHING:
-            self.verdicts.append(_verdict(view, decision, ahead=need is Need.LOOKAHEAD))
+            self.verdicts.append(
+                Verdict(
+                    view.written,
+                    view.read,
+                    decision.action is Action.WRITE,
+                    bool(decision.evidence),
+                    self._weight(view, need),
+                )
+            )
         return decision
 
-
-def _verdict(view: View, decision: Decision, *, ahead: bool) -> Verdict:
-    return Verdict(
-        view.written,
-        view.read,
-        decision.action is Action.WRITE,
-        bool(decision.evidence),
-        view.confidence,
-        rise(view.gain)[0] if ahead else None,
-    )
+    def _weight(self, view: View, need: Need) -> float:
+        if need is Need.LOOKAHEAD:
+            return rise(view.gain)[0]
+        return view.standing if isinstance(self.policy, Weighing) else view.confidence
 
 
 def watched(policy: Policy) -> tuple[Policy, list[Verdict]]:
