@@ -91,7 +91,16 @@ def quantised(weight: Array) -> tuple[Array, Array]:
         whole = weight * (steps / largest)[:, None]
         fits = (np.abs(whole - np.rint(whole)) < WHOLE) & (np.abs(whole) < LARGEST + WHOLE)
         scales = np.where(fits.all(axis=1), largest / steps, scales)
-    return np.rint(weight / scales[:, None]).astype(np.int8), scales.astype(np.float32)
+    whole = np.rint(weight / scales[:, None]).astype(np.int8)
+    return whole, _to_the_last_bit(scales.astype(np.float32), whole, weight)
+
+
+def _to_the_last_bit(scales: Array, whole: Array, weight: Array) -> Array:
+    """Of a scale and its neighbours the one that gives back the weights as they are, if one does: then it made them."""
+    for near in (np.nextafter(scales, np.float32(0)), np.nextafter(scales, np.float32(np.inf)), scales):
+        exact = (whole.astype(np.float32) * near[:, None] == weight).all(axis=1)
+        scales = np.where(exact, near, scales)
+    return scales
 
 
 PRECISIONS: dict[str, Precision] = {"float32": Float32(), "int8": Int8()}
