@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from bethink.cli.words import END, Told, Written, tell
-from bethink.policy import Action, AdaptiveWaitK, Offline, PostEvaluation
+from bethink.policy import Action, AdaptiveWaitK, Offline, PostEvaluation, Weighing
 from bethink.text import EOS
 from bethink.trace import Step
 
@@ -90,4 +90,18 @@ def test_a_new_sentence_starts_afresh() -> None:
 def test_reasons(
     evidence: tuple[tuple[str, float], ...], ended: bool, weighed: bool, policy: object, reason: str
 ) -> None:
-    assert Written("a", 1, evidence, None, 0, weighed, ended).because(policy) == reason  # type: ignore[arg-type]
+    assert Written("a", 1, evidence, None, None, 0, weighed, ended).because(policy) == reason  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("confidence", "standing", "reason"),
+    [
+        (0.2, 0.95, "sure enough"),
+        (0.9, 0.2, "waited long enough"),
+        (0.5, None, "sure enough"),
+        (0.1, None, "waited long enough"),
+    ],
+)
+def test_weigh_asks_the_judge_if_there_is_one(confidence: float, standing: float | None, reason: str) -> None:
+    written = Written("a", 1, (), confidence, standing, 3, weighed=False, ended=False)
+    assert written.because(Weighing(rho=0.9)) == reason

@@ -28,8 +28,8 @@ def add(verbs: Verbs) -> None:
         "explain",
         "show why each word was written when it was",
         "Translates one text and says for every word written what had been heard by then, why it was written, which source words "
-        "became translated by it (how much their translation degree rose), how sure the model was, and how often it had put the "
-        "word off. "
+        "became translated by it (how much their translation degree rose), how sure the model was, how likely it thought that the "
+        "word would stand whatever followed (if it can judge that), and how often it had put the word off. "
         "With --out it also draws the read/write path over the translation degree of every source token.",
         (
             "'Der Ausschuss lehnt den Vorschlag ab.'",
@@ -92,24 +92,29 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
     degrees = any(step.degrees for step in translation.writes)
     for heading in ("heard", "newly heard", "wrote", "because", *(["now translated"] if degrees else [])):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
-    made.add_column("sure", justify="right")
-    made.add_column("put off", justify="right")
+    judged = any(step.standing is not None for step in translation.writes)
+    for heading in ("sure", *(["will stand"] if judged else []), "put off"):
+        made.add_column(heading, justify="right")
     before = 0
     rises = [translated(translation, steps) for steps in by_word(translator.target, translation.writes)]
     for written, risen in zip(tell(translator.target, translation.steps), rises, strict=True):
         heard = " ".join(translation.source[before : written.heard])
         before = written.heard
-        sure = "" if written.confidence is None else f"{written.confidence:.0%}"
         made.add_row(
             str(written.heard),
             Text(heard),
             Text(written.text, "bold"),
             Text(written.because(policy)),
             *([Text(" · ".join(f"{word} {rise:+.2f}" for word, rise in risen))] if degrees else []),
-            sure,
+            _percent(written.confidence),
+            *([_percent(written.standing)] if judged else []),
             f"{written.deferred}×" if written.deferred else "",
         )
     return made
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
 
 
 def by_word(target: Vocabulary, writes: Sequence[Step]) -> list[list[tuple[Step, Step]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bethink.policy import Action, Need, Policy
+from bethink.policy import Action, Need, Policy, Weighing
 from bethink.text import EOS, Vocabulary
 from bethink.trace import Step
 
@@ -22,6 +22,7 @@ class Written:
         tuple[str, float], ...
     ]  # source words that it was seen to translate, and by how much their degree rose
     confidence: float | None
+    standing: float | None  # how likely more source would not have changed it, where the model can judge that
     deferred: int  # how often it was weighed and put off
     weighed: bool  # whether the policy looked for evidence
     ended: bool  # whether the source had been heard to its end
@@ -32,9 +33,13 @@ class Written:
             return "translates " + " · ".join(f"{word} {gain:+.2f}" for word, gain in self.evidence)
         if self.ended:
             return "nothing more to hear"
-        if self.weighed:
+        if self.weighed or (isinstance(policy, Weighing) and self._doubtful(policy.rho / 3)):
             return "waited long enough"
         return "sure enough" if policy.ceiling is Need.CANDIDATE else "its turn"
+
+    def _doubtful(self, bar: float) -> bool:
+        asked = self.confidence if self.standing is None else self.standing
+        return asked is not None and asked < bar
 
 
 class Told:
@@ -62,6 +67,7 @@ class Told:
             heard=steps[-1].heard,
             evidence=self._evidence(steps),
             confidence=_together([step.confidence for step in steps]),
+            standing=min((step.standing for step in steps if step.standing is not None), default=None),
             deferred=sum(step.deferred for step in steps),
             weighed=any(step.gain for step in steps),
             ended=self._word_of[steps[0].read - 1] == len(self.source),
