@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import random
+import threading
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
@@ -23,17 +24,19 @@ from tests.fake import FakeBackend
 WORDS = Words([*"abcdefghij", "end.", ".", ","])
 POLICIES = ["offline", "wait-k:2", "adaptive:0.9,0.2,5", "pe:k=1,rho=0.8,r=2", "pe-flip:2,0.3"]
 TEXT = "a b c end. e f, g end. h i j\n\na b .\nc d e f g h i j a b c d"
-LIMIT = 30  # seconds after which a test that hangs is ended
+LIMIT = 120  # seconds after which a test that hangs is ended
 
 
 class Breaking(FakeBackend):
-    """Fails at its n-th call, and never again."""
+    """Fails at its n-th call, and never again; it is not called before everyone has spoken."""
 
     def __init__(self, at: int) -> None:
         super().__init__(1)
         self.at = at
+        self.all_fed = threading.Event()
 
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
+        self.all_fed.wait(LIMIT)
         if len(self.calls) == self.at:
             self.calls.append(0)
             raise MemoryError("no room for the caches")
@@ -262,11 +265,13 @@ def test_a_cancelled_reader_or_speaker_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize("at", [0, 1, 7])
 def test_a_model_that_fails_is_an_error_for_everyone_waiting_and_for_nobody_after(at: int) -> None:
     async def test() -> None:
-        model = translator(backend=Breaking(at))
+        breaking = Breaking(at)
+        model = translator(backend=breaking)
         async with AsyncTranslator(model) as live:
             sessions = [live.session("wait-k:1") for _ in range(3)]
             for session in sessions:
                 await session.feed("a b c d e f g h i j " * 3)
+            breaking.all_fed.set()
             for session in sessions:
                 with pytest.raises(ModelError, match="failed with MemoryError: no room"):
                     await rest(session)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.ports import free_port
+
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PATIENCE = 90  # seconds after which what has not happened will not happen, however busy the machine
+
+# A typeface that comes late moves the words, and another one may then lie under the pointer.
+FONTS = "async () => { await Promise.all([...document.fonts].map((face) => face.load())); }"
 
 
 def chromium() -> str | None:
@@ -33,9 +39,7 @@ class Server:
     """`bethink serve` with the bundled model, at a port that stays the same when it is killed and started again."""
 
     def __init__(self, log: Path, *options: str, models: Sequence[str] = ("toy",)) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         self._log = log
         self._options = options
@@ -56,19 +60,19 @@ class Server:
         ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
-        for _ in range(300):
+        deadline = time.monotonic() + PATIENCE
+        while self._process.poll() is None and time.monotonic() < deadline:
             if self._ready():
                 return
-            if self._process.poll() is not None:
-                break
             time.sleep(0.1)
+        self.kill()
         raise AssertionError(f"the server did not get ready: {self._log.read_text(errors='replace')[-2000:]}")
 
     def ask_to_stop(self) -> None:
         """As an operator would; it finishes the sentence in flight first."""
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(timeout=30)
+        self._process.wait(timeout=PATIENCE)
         self._process = None
 
     def kill(self) -> None:
@@ -101,19 +105,17 @@ class Visitor:
 
     def translation(self) -> str:
         """All rows, one sentence per line."""
-        rows = self.page.locator("#rows .target").all()
-        return "\n".join(re.sub(r"\s+", " ", row.inner_text()).strip() for row in rows)
+        rows = self.page.locator("#rows .target").all_inner_texts()  # of one moment
+        return "\n".join(re.sub(r"\s+", " ", row).strip() for row in rows)
 
     def finished(self, sentences: int) -> None:
         """Wait until so many sentences are complete."""
         self.page.wait_for_function(
-            "n => document.querySelectorAll('#rows .row[data-key]:not(.live)').length >= n",
-            arg=sentences,
-            timeout=20_000,
+            "n => document.querySelectorAll('#rows .row[data-key]:not(.live)').length >= n", arg=sentences
         )
 
     def ready(self) -> None:
-        self.page.locator('#status[data-state="ready"]').wait_for(timeout=20_000)
+        self.page.locator('#status[data-state="ready"]').wait_for()
 
 
 @pytest.fixture(scope="package")
@@ -134,13 +136,29 @@ def browser() -> Iterator[Any]:
     if path is None:
         pytest.skip("no Chromium here (apt-get install chromium, or name one in $BETHINK_CHROMIUM)")
     with api.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        running = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-gpu"], timeout=1000 * PATIENCE
+        )
         yield running
         running.close()
 
 
 @pytest.fixture
-def visit(browser: Any, server: Server) -> Iterator[Any]:
+def serving(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Starts a server of a test's own. It outlives the pages of the test, which would complain that it is gone."""
+    with contextlib.ExitStack() as stack:
+
+        def started(*options: str, models: Sequence[str] = ("toy",)) -> Server:
+            made = Server(tmp_path / "log.txt", *options, models=models)
+            stack.callback(made.kill)
+            made.start()
+            return made
+
+        yield started
+
+
+@pytest.fixture
+def visit(browser: Any, server: Server, serving: Callable[..., Server]) -> Iterator[Any]:
     """Opens the page in a fresh context with the given settings; afterwards nothing must have gone wrong in it."""
     visitors: list[Visitor] = []
     contexts = []
@@ -148,7 +166,7 @@ def visit(browser: Any, server: Server) -> Iterator[Any]:
     def opened(at: Server = server, script: str = "", **settings: Any) -> Visitor:
         context = browser.new_context(**({"viewport": {"width": 1280, "height": 800}} | settings))
         contexts.append(context)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(1000 * PATIENCE)
         if script:
             context.add_init_script(script)
         visitor = Visitor(context.new_page(), at.url)
@@ -158,6 +176,7 @@ def visit(browser: Any, server: Server) -> Iterator[Any]:
         visitor.page.goto(at.url)
         visitors.append(visitor)
         visitor.ready()
+        visitor.page.evaluate(FONTS)
         return visitor
 
     yield opened
@@ -166,6 +185,15 @@ def visit(browser: Any, server: Server) -> Iterator[Any]:
     for visitor in visitors:
         assert [text for text in visitor.complaints if not re.match(visitor.forgiven, text)] == []
         assert [url for url in visitor.requests if not url.startswith((visitor.home, "blob:"))] == []
+
+
+@pytest.fixture
+def stranger(browser: Any) -> Iterator[Any]:
+    """A page that need not get in at once."""
+    page = browser.new_page()
+    page.set_default_timeout(1000 * PATIENCE)
+    yield page
+    page.close()
 
 
 def _note(visitor: Visitor, message: Any) -> None:

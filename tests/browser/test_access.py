@@ -51,7 +51,7 @@ def test_the_keyboard_alone_is_enough(visit: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.id") == "composer"
+    page.wait_for_function("document.activeElement.id === 'composer'")
     page.keyboard.type(f"{FIRST}\n{SECOND}\n")
     visitor.finished(2)
     for _ in range(30):  # back through the page to the one word that Tab reaches
@@ -76,7 +76,9 @@ def test_the_live_region_reads_each_committed_word_once(visit: Any) -> None:
     filled(visitor)
     region = visitor.page.get_by_role("log", name="Translation")
     assert region.get_attribute("aria-live") == "polite"
-    expected = visitor.translation().replace("\n", " ")  # how it falls into phrases depends on the moment, its text does not
+    expected = visitor.translation().replace(
+        "\n", " "
+    )  # how it falls into phrases depends on the moment, its text does not
     visitor.page.wait_for_function(
         "text => document.querySelector('#spoken').textContent.length >= text.length", arg=expected
     )
@@ -101,13 +103,15 @@ def test_a_phone_needs_no_sideways_scrolling(visit: Any, width: int) -> None:
     word = page.locator("#rows .row:last-child .target .word").nth(1)
     word.tap()
     page.locator("#lens.open .why-word").wait_for()
-    page.wait_for_timeout(300)  # the sheet has slid in
+    page.locator("#lens").evaluate(
+        "async one => { await Promise.all(one.getAnimations().map((slide) => slide.finished)); }"  # it has slid in
+    )
     assert fits()
     row, sheet = page.locator("#rows .row:last-child .source").bounding_box(), page.locator("#lens").bounding_box()
     assert row["y"] + row["height"] <= sheet["y"]  # the words that light up are not covered
     page.locator("#sheet-close").tap()
     page.locator("#tune").tap()
-    assert page.locator("#knob-k").is_visible()
+    page.locator("#knob-k").wait_for()
     page.get_by_role("radio", name="Play").check(force=True)
     assert fits()
 

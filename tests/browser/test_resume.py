@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,21 +122,22 @@ def test_a_changed_model_begins_the_open_sentence_anew_and_says_so(
     mortal.models = ("toy",)
 
 
-def test_a_full_server_is_waited_for_and_silence_is_no_trouble(visit: Any, browser: Any, tmp_path: Path) -> None:
-    small = Server(tmp_path / "log.txt", "--max-streams", "1", "--max-idle", "2")
-    small.start()
-    try:
-        first = visit(small)
-        page = browser.new_page()
-        page.goto(small.url)
-        page.locator('#status[data-state="waiting"]').wait_for()
-        first.page.close()
-        page.locator('#status[data-state="ready"]').wait_for()
-        page.locator("#composer").fill("te riki ")
-        page.locator('#status[data-state="resting"]').wait_for()
-        page.locator("#composer").fill("nakoru .\n")
-        page.locator("#rows .row:not(.live) .target").get_by_text("foloma").wait_for()
-        assert page.locator("#rows .row").count() == 1
-        page.close()
-    finally:
-        small.kill()
+def test_a_full_server_is_waited_for(visit: Any, stranger: Any, serving: Callable[..., Server]) -> None:
+    small = serving("--max-streams", "1")
+    first = visit(small)
+    stranger.goto(small.url)
+    stranger.locator('#status[data-state="waiting"]').wait_for()
+    first.page.close()
+    stranger.locator('#status[data-state="ready"]').wait_for()
+
+
+def test_silence_is_no_trouble(stranger: Any, serving: Callable[..., Server]) -> None:
+    resting = stranger.locator('#status[data-state="resting"]')
+    stranger.goto(serving("--max-idle", "2").url)
+    resting.wait_for()
+    stranger.locator("#composer").fill("te riki ")
+    stranger.wait_for_function("() => document.querySelectorAll('#rows .source .word').length === 2")
+    resting.wait_for()
+    stranger.locator("#composer").fill("nakoru .\n")
+    stranger.locator("#rows .row:not(.live) .target").get_by_text("foloma").wait_for()
+    assert stranger.locator("#rows .row").count() == 1

@@ -101,8 +101,10 @@ def test_rate_lets_words_arrive_at_a_speakers_pace(
     out = translate(capsys, "--model", str(model), "--json", "--rate", "1200", str(file))
     steps = [json.loads(line) for line in out.splitlines()]
     arrivals = [step["at"] for step in steps if step["action"] == "READ" and "text" in step]
-    assert arrivals[-1] - arrivals[0] >= 0.09  # three pauses of 50 ms, the last word comes with the end of the line
     assert len(arrivals) == 4
+    assert all(
+        at >= 0.05 * word for word, at in enumerate(arrivals, start=1)
+    )  # one every 50 ms, and never before its time
 
 
 class Running:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,8 +20,10 @@ from bethink.serve.limits import Limits
 from bethink.serve.models import Model
 from bethink.serve.run import Server, listen, server
 from bethink.serve.service import Service
+from tests.ports import free_port
 
 CLONE = Path(__file__).parents[2]
+PATIENCE = 120.0  # seconds after which what has not happened will not happen, however busy the machine
 Result = TypeVar("Result")
 
 
@@ -46,15 +49,14 @@ class Running:
 
     def start(self) -> None:
         self.thread.start()
-        while not self.server.started and self.thread.is_alive():
-            threading.Event().wait(0.01)
+        until(lambda: self.server.started or not self.thread.is_alive())
 
     def drain(self) -> None:
         self.server._loop.call_soon_threadsafe(self.server.drain)
 
     def stop(self) -> None:
         self.server.should_exit = True
-        self.thread.join(20)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive(), "the server did not stop"
         assert self.failure is None, self.failure
 
@@ -83,7 +85,7 @@ class Process:
 
     def __init__(self, *flags: str) -> None:
         self.flags = flags
-        self.port = 0
+        self.port = free_port()
         self.process: subprocess.Popen[str] | None = None
         self.said: list[str] = []
 
@@ -110,28 +112,38 @@ class Process:
         )
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
-        assert "serving toy on" in line, line + self.process.stderr.read()
-        self.port = int(line.rsplit(":", 1)[1])
+        assert f"serving toy on http://127.0.0.1:{self.port}" in line, line + self.process.stderr.read()
         return self
 
     def kill(self) -> None:
         """As when the power goes."""
-        self._end(signal.SIGKILL)
+        if self.process is not None:
+            self.process.kill()
+        self.wait()
 
-    def stop(self) -> int:
-        return self._end(signal.SIGTERM)
+    def ask_to_stop(self) -> None:
+        """Once: a second signal, when the first has done its work, would end the process in another way."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
 
-    def _end(self, number: int) -> int:
+    def wait(self) -> int:
         process, self.process = self.process, None
         if process is None:
             return 0
-        process.send_signal(number)
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=PATIENCE)
         self.said.append(rest)
         return process.returncode
 
 
-def play(scene: Callable[[], Awaitable[Result]], seconds: float = 30.0) -> Result:
+def until(condition: Callable[[], object]) -> None:
+    """Wait for what another thread is about to bring about."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
+
+
+def play(scene: Callable[[], Awaitable[Result]], seconds: float = PATIENCE) -> Result:
     """Run a coroutine; whatever hangs is a failure."""
 
     async def limited() -> Result:

@@ -8,7 +8,6 @@ import importlib.util
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from bethink.client import Client
 from bethink.errors import MissingExtra, UsageError
 from bethink.policy import Action
 from bethink.translator import Translator
+from tests.ports import free_port
 from tests.serve.servers import CLONE, play
 from tests.serve.talk import start, talk, text
 
@@ -46,9 +46,7 @@ class Cluster:
     """`serve run` with a configuration file, as an operator has it, in a session of its own."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = free_port()
         options = {"model": str(CLONE / "models" / "toy"), "replicas": 2, "most": 2, "streams": 20, "cores": 0.1}
         deployed = {"name": "live", "route_prefix": "/", "import_path": "bethink.serve.cluster:app", "args": options}
         config = {"http_options": {"host": "127.0.0.1", "port": self.port}, "applications": [deployed]}

@@ -8,7 +8,6 @@ import http.client
 import json
 import socket
 import threading
-import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from bethink.serve.http import _whole
 from bethink.serve.models import Model
 from bethink.serve.protocol import LiveStep, Message
 from bethink.serve.service import Service
-from tests.serve.servers import Running, play, running
+from tests.serve.servers import PATIENCE, Running, play, running, until
 from tests.serve.talk import core, shown, steps, whole
 
 SPEECH = " ".join(pair.source for pair in toy.sentences(3, seed=41))
@@ -46,7 +45,7 @@ class Answer:
 
 
 def ask(made: Running, method: str, path: str, body: object = None, **headers: str) -> Answer:
-    connection = http.client.HTTPConnection("127.0.0.1", made.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", made.port, timeout=PATIENCE)
     try:
         data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
         given = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -110,7 +109,7 @@ def test_refusals(server: Running, body: object, status: int, code: str) -> None
 
 
 def test_a_body_that_does_not_say_how_long_it_is(server: Running) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     connection.request(
         "POST", "/v1/translate", iter([b"x" * 60_000] * 6), {"Content-Type": "application/json"}, encode_chunked=True
     )
@@ -119,17 +118,17 @@ def test_a_body_that_does_not_say_how_long_it_is(server: Running) -> None:
 
 
 def test_a_body_that_never_ends(model: Model) -> None:
-    with running(model, start=0.2) as made, socket.create_connection(("127.0.0.1", made.port), timeout=10) as raw:
+    with running(model, start=1.0) as made, socket.create_connection(("127.0.0.1", made.port), timeout=PATIENCE) as raw:
         raw.sendall(POST % b"application/json" + b'{"text": "te')
         assert raw.recv(100).startswith(b"HTTP/1.1 408")
 
 
 def test_a_body_that_comes_little_by_little(model: Model) -> None:
     answer = b""
-    with running(model, start=0.5) as made, socket.create_connection(("127.0.0.1", made.port), timeout=0.05) as raw:
+    with running(model, start=1.0) as made, socket.create_connection(("127.0.0.1", made.port), timeout=0.05) as raw:
         raw.sendall(POST % b"application/json" + b'{"text": "')
         with contextlib.suppress(ConnectionError):
-            for _ in range(200):  # of the 999 that were promised
+            for _ in range(900):  # of the 999 that were promised
                 raw.sendall(b"x")
                 with contextlib.suppress(TimeoutError):
                     answer += raw.recv(1000)
@@ -143,12 +142,8 @@ def test_events_that_nobody_takes_are_stopped(model: Model) -> None:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.connect(("127.0.0.1", made.port))
         raw.sendall(POST.replace(b"999", str(len(body)).encode()) % b"text/event-stream" + body)
-        while not made.metric("bethink_streams_opened_total", resumed="false"):
-            time.sleep(0.01)
-        patience = time.monotonic() + 15
-        while made.service.speakers and time.monotonic() < patience:
-            time.sleep(0.05)
-        assert not made.service.speakers
+        until(lambda: made.metric("bethink_streams_opened_total", resumed="false"))
+        until(lambda: not made.service.speakers)
         assert made.metric("bethink_streams_closed_total", reason="gone") == 1
 
 
@@ -213,10 +208,9 @@ def test_a_request_in_flight_when_the_server_stops(model: Model) -> None:
         order = {"text": f"{SPEECH} " * 200}
         asking = threading.Thread(target=lambda: answers.append(ask(made, "POST", "/v1/translate", order)))
         asking.start()
-        while made.metric("bethink_engine_written_total", model="toy") < 10:
-            time.sleep(0.01)
+        until(lambda: made.metric("bethink_engine_written_total", model="toy") >= 10)
         made.drain()
-        asking.join(10)
+        asking.join(PATIENCE)
     assert [(answer.status, answer.json["error"]["code"]) for answer in answers] == [(503, "draining")]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import signal
 import socket
 from collections.abc import MutableMapping
 from typing import Any
@@ -22,8 +21,8 @@ from bethink.serve.limits import Limits, Pressure
 from bethink.serve.models import Model
 from bethink.serve.protocol import PATH
 from bethink.serve.service import Service
-from tests.serve.servers import Process, Running, play, running
-from tests.serve.talk import END, Message, shown, start, steps, talk, text, whole
+from tests.serve.servers import PATIENCE, Process, Running, play, running
+from tests.serve.talk import END, Message, Talk, shown, start, steps, talk, text, whole
 
 SPEECH = " ".join(pair.source for pair in toy.sentences(3, seed=31))
 
@@ -167,9 +166,11 @@ def test_too_much_text(model: Model) -> None:
 
 
 def test_silence(model: Model) -> None:
-    with running(model, idle=0.1, start=0.1) as made:
-        assert "0.1 seconds" in check(made, "idle", 4408)["message"]
-        check(made, "idle", 4408, start(), text("te riki "))
+    with running(model, start=1.0) as made:
+        assert "no 'start' came in time: 1 seconds" in check(made, "idle", 4408)["message"]
+    with running(model, idle=0.1) as made:
+        said = check(made, "idle", 4408, start(), text("te riki "))["message"]
+        assert "nothing was said for too long: 0.1 seconds" in said
 
 
 def test_connections_that_say_nothing_are_closed(model: Model) -> None:
@@ -181,7 +182,7 @@ def test_connections_that_say_nothing_are_closed(model: Model) -> None:
         return rest
 
     with running(model, start=0.2) as made:
-        assert play(lambda: scene(made), 10) == b""
+        assert play(lambda: scene(made)) == b""
 
 
 def test_connections_that_say_nothing_more_are_closed(model: Model) -> None:
@@ -197,8 +198,8 @@ def test_connections_that_say_nothing_more_are_closed(model: Model) -> None:
         writer.close()
         return rest
 
-    with running(model, start=0.5) as made:
-        assert play(lambda: scene(made), 10) == b""
+    with running(model, start=2.0) as made:
+        assert play(lambda: scene(made)) == b""
 
 
 def test_coming_too_often(model: Model) -> None:
@@ -289,30 +290,45 @@ def test_draining_finishes_the_sentence_and_says_come_back(model: Model, transla
             assert (idle.code, busy.code) == (1012, 1012)
             return heard
 
-    with running(model, drain=10) as made:
+    with running(model, drain=PATIENCE) as made:
         got = play(lambda: scene(made))
-        made.thread.join(10)
+        made.thread.join(PATIENCE)
         assert not made.thread.is_alive()
     assert shown(got) == translator.translate(first)
     assert [message["type"] for message in got[-2:]] == ["sentence", "error"]
 
 
-def test_draining_does_not_wait_for_ever_and_lets_nobody_in(model: Model) -> None:
+async def in_mid_sentence(client: Talk) -> None:
+    await client.say(start(), text("te riki "))
+    assert (await client.hear())["type"] == "ready"
+    assert (await client.hear())["type"] == "step"
+
+
+def test_draining_lets_nobody_in(model: Model) -> None:
     async def scene(made: Running) -> None:
         async with talk(made.url) as busy:
-            await busy.say(start(), text("te riki "))
-            await busy.hear()
-            await busy.hear()
+            await in_mid_sentence(busy)
             made.drain()
-            assert (await busy.hear())["type"] in ("reconnect", "step")
+            while (await busy.hear())["type"] != "reconnect":
+                pass
             error, code = await refused(made.url, start())
             assert error is not None
             assert (error["code"], code) == ("draining", 1012)
+
+    with running(model, drain=PATIENCE) as made:  # it lasts until the one who is here leaves
+        play(lambda: scene(made))
+
+
+def test_draining_does_not_wait_for_ever(model: Model) -> None:
+    async def scene(made: Running) -> int | None:
+        async with talk(made.url) as busy:
+            await in_mid_sentence(busy)
+            made.drain()
             await busy.rest()
-            assert busy.code == 1012
+            return busy.code
 
     with running(model, drain=0.5) as made:
-        play(lambda: scene(made))
+        assert play(lambda: scene(made)) == 1012
 
 
 def test_a_process_told_to_stop_stops_well() -> None:
@@ -323,13 +339,12 @@ def test_a_process_told_to_stop_stops_well() -> None:
             await client.say(start(token="not-for-the-log"), text("te riki nakoru . confidential"))
             while (await client.hear())["type"] != "sentence":
                 pass
-            assert process.process is not None
-            process.process.send_signal(signal.SIGTERM)
+            process.ask_to_stop()
             await client.rest()
             return client.code
 
     assert play(scene) == 1012
-    assert process.stop() == 0
+    assert process.wait() == 0
     (said,) = process.said
     assert "ended: draining" in said
     assert "Traceback" not in said

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from bethink import folder
 from bethink.train import checkpoint, log, loop
 from bethink.train.distributed import ALIGN, Flat
 from bethink.train.recipe import Recipe
+from tests.ports import free_port
 
 SOURCE = str(Path(loop.__file__).parents[2])  # where a child process finds bethink
 PROGRAM = (
@@ -25,16 +25,13 @@ PROGRAM = (
 
 def train_with_processes(count: int, recipe: Recipe, data: Path, run: Path) -> None:
     """As torchrun would start them."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
     described = run.with_suffix(".json")
     described.write_text(json.dumps(recipe.to_dict()))
     shared = {
         **os.environ,
         "PYTHONPATH": SOURCE,
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": port,
+        "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": str(count),
     }
     children = [
@@ -47,7 +44,7 @@ def train_with_processes(count: int, recipe: Recipe, data: Path, run: Path) -> N
         for rank in range(count)
     ]
     for child in children:
-        _, errors = child.communicate(timeout=120)
+        _, errors = child.communicate(timeout=300)
         assert child.returncode == 0, errors
 
 
