@@ -147,3 +147,12 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no results to draw"):
         plots.curves([], tmp_path / "a.svg")
     assert not list(tmp_path.iterdir())
+
+
+def test_what_makes_a_policy_slower_moves_along_its_line() -> None:
+    assert plots.line_of("weigh:k=1,r=4,rate=1.2,rho=0.98") == plots.line_of("weigh:k=5,r=12,rate=1.2,rho=0.98")
+    assert (
+        plots.line_of("pe:k=1,rho=0.3,r=2")
+        == plots.line_of("pe:k=5,rho=0.3,r=2")
+        != plots.line_of("pe:k=1,rho=0.3,r=6")
+    )

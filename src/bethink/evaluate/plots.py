@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = Mapping[tuple[str, str], Path]  # by model and policy
 
+MOVING = {"weigh": ("k=", "r=")}  # settings that make a policy slower or faster; of the others it is k alone
+
 
 def load(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Result], Logs]:
     """The results in files of `bethink evaluate` or the folders that hold them, and where their logs lie."""
@@ -124,7 +126,7 @@ def degree(
 
 
 def _lines(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Results by the line they belong to: the same model and policy, k aside, which is what moves along a line."""
+    """Results by the line they belong to: the same model and policy, what moves along a line aside."""
     groups: dict[tuple[str, str, str], list[Result]] = {}
     for result in results:
         groups.setdefault((result.model, *_variant(result.policy)), []).append(result)
@@ -138,7 +140,7 @@ def _lines(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def line_of(policy: str) -> str:
-    """What a policy's points are called on a line: its name and its settings, without k, which moves along it."""
+    """What a policy's points are called on a line: its name and its settings, without those that move along it."""
     name, variant = _variant(policy)
     return f"{name} ({variant})" if variant not in ("", "rate=1.0") else name
 
@@ -146,7 +148,7 @@ def line_of(policy: str) -> str:
 def _variant(policy: str) -> tuple[str, str]:
     name, _, text = policy.partition(":")
     settings = text.split(",")
-    others = [setting for setting in settings if not setting.startswith("k=")]
+    others = [setting for setting in settings if not setting.startswith(MOVING.get(name, "k="))]
     return name, ", ".join(others) if others != settings else ""
 
 
