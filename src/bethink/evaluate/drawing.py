@@ -30,7 +30,7 @@ COLOURS = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
     "#000000",
 )
 MARKERS = "os^DvPXph<"  # as many more than colours that the pairs do not come again soon
-Place: TypeAlias = Literal["best", "lower left", "lower right", "upper right"]  # of a legend
+Place: TypeAlias = Literal["best", "lower left", "lower center", "lower right", "upper right"]  # of a legend
 FORMATS = ("svg", "png", "pdf")
 GREY, PALE = "#8a8a8a", "#f1f1f1"
 
@@ -108,13 +108,13 @@ def level(axes: Axes, height: float, label: str, half: float | None = None, n: i
         axes.axhspan(height - half, height + half, color=GREY, alpha=0.1, linewidth=0)
 
 
-def tidy_axes(axes: Axes, legend: Place | None = "best") -> None:
+def tidy_axes(axes: Axes, legend: Place | None = "best", columns: int = 1) -> None:
     """A quiet grid behind the lines, some air around them, and a legend that hides nothing."""
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.06, y=0.1)
     if legend:
-        axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc=legend)
+        axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc=legend, ncols=columns)
 
 
 def below(axes: Axes, columns: int) -> None:

@@ -47,8 +47,8 @@ def _aucs(axes: Axes, found: Microscope) -> None:
     axes.axhline(0.5, color=GREY, linestyle=(0, (5, 2)), linewidth=1)
     axes.set_xticks(range(len(paths)), [path.name for path in paths])
     axes.set_ylabel("AUC: its source has been read")
-    tidy_axes(axes, "lower right" if kinds else None)
-    axes.set_ylim(0.4, 1.02)
+    tidy_axes(axes, "lower center" if kinds else None, columns=2)
+    axes.set_ylim(0.35, 1.02)
 
 
 def _reliability(axes: Axes, found: Microscope) -> None:
