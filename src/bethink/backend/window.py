@@ -60,9 +60,6 @@ class Window:
         if caches.open:
             caches.open = False
             self._streams -= 1
-            # demand that is past counts half after some twenty sentences of each speaker, however many speakers there are
-            for kind, demand in self._demand.items():
-                self._demand[kind] = demand - demand // (32 * max(self._streams, 1))
         if caches.row >= 0:
             self._tenants[caches.row] = None
         caches.row, caches.own = -1, {}
@@ -164,8 +161,9 @@ class Window:
             self._arrange(staying, len(staying))
 
     def _give_back(self) -> None:
+        """Each time that streams come or go, demand that is past counts a little less."""
         for kind, array in self._arrays.items():
-            self._demand[kind] = max(array.size, self._demand[kind])
+            self._demand[kind] = max(array.size, self._demand[kind] * 31 // 32)
             if self._memory[kind].size > 2 * self._demand[kind] + SPARE:
                 self._lay_out(kind, len(self._tenants), array.shape[3], self._in_place())
 
@@ -209,15 +207,14 @@ class Window:
         """
         old, memory = self._arrays[kind], self._memory[kind]
         shape = (old.shape[0], rows, old.shape[2], length, old.shape[4])
-        needed, room = math.prod(shape), min(length, old.shape[3])
+        needed, kept = math.prod(shape), min(length, old.shape[3])
         demand = self._demand[kind] = max(needed, self._demand[kind])
         if not needed <= memory.size <= 2 * demand + SPARE:
             memory = np.zeros(demand + demand // 2, np.float32)  # what is not used yet is not made real yet
         new = memory[:needed].reshape(shape)
-        kept = {row: min(room, tenant.lengths[kind]) for row, tenant in enumerate(self._tenants) if tenant}
         blocks = [(k, *move) for k in range(shape[0]) for move in moves]
         for k, source, target in reversed(blocks) if needed > old.size else blocks:
-            new[k, target, :, : kept[source]] = old[k, source, :, : kept[source]]
+            new[k, target, :, :kept] = old[k, source, :, :kept]
         self._arrays[kind], self._memory[kind] = new, memory
         self._shown.pop(kind, None)
 
