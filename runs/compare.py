@@ -1,5 +1,6 @@
 """Every system of a comparison on equal terms: trained as branches of one trunk, evaluated, brought home, and put into tables.
 
+    python runs/compare.py trunk runs/de-en --like models/de-en           # if no run of multi-path is at hand: a shipped model as one
     python runs/compare.py train runs/de-en de-en train.compile=true --data data/de-en --from runs/de-en/trunk --updates 3000
     python runs/compare.py judge runs/de-en --source text.de              # systems that are others with a judge added
     python runs/compare.py evaluate runs/de-en --dev newstest2013 n13.de n13.en --test newstest2015 n15.de n15.en --jobs 8
@@ -13,6 +14,7 @@ command can be cut short and given again. runs/systems.py says what the systems 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import statistics
 import subprocess
@@ -32,8 +34,11 @@ from systems import SYSTEMS, System
 
 from bethink.errors import BethinkError, DataError, UsageError, unknown
 from bethink.export import export
-from bethink.files import read_json, write_atomically
-from bethink.folder import WEIGHTS, Folder, create
+from bethink.export.restore import load_any
+from bethink.files import new_folder, read_json, write_atomically
+from bethink.folder import WEIGHTS, Folder, create, find
+from bethink.model.transformer import Transformer
+from bethink.model.weights import fill, unique_tensors
 from bethink.train import checkpoint, log
 from bethink.train.data import manifest, read_manifest
 from bethink.train.loop import FREE
@@ -65,6 +70,9 @@ def options() -> argparse.ArgumentParser:
         made.add_argument("--systems", nargs="+", metavar="NAME", default=[system.name for system in SYSTEMS])
         made.set_defaults(do=do)
         return made
+
+    zero = verb(trunk, "take a trained model, shipped ones too, for the trunk: without what only some systems have")
+    zero.add_argument("--like", type=Path, required=True, metavar="DIR", help="the model")
 
     one = verb(train, "train every system, each a branch of equal length from one trunk")
     one.add_argument("recipe", metavar="RECIPE")
@@ -123,6 +131,23 @@ def selected(args: argparse.Namespace) -> list[System]:
 
 
 # training
+
+
+def trunk(args: argparse.Namespace) -> int:
+    """Every system begins with the same knowledge, so none may find its capsules or its judge taught already."""
+    old, to = Folder.open(find(args.like)), args.work / "trunk"
+    plain = Transformer(dataclasses.replace(old.model, capsules=None, judge=0))
+    known = unique_tensors(load_any(old))
+    fill(plain, {name: known[name] for name in unique_tensors(plain)}, old.path)
+    with new_folder(to) as folder:
+        write_atomically(folder / WEIGHTS, save(unique_tensors(plain)))
+        words = {"source": old.source, "target": old.target}
+        about = {"from": old.name, "precision": "float32"}
+        create(
+            folder, name="trunk", model=plain.config, vocabularies=words, files=[WEIGHTS], policy="wait-k", about=about
+        )
+    print(to)
+    return 0
 
 
 def train(args: argparse.Namespace) -> int:

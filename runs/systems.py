@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from bethink.policy import parse
 
 FIXED = "wait-k:k={1,3,5,7,9}"
-SCHEDULES = "wait-k:k={1,3,5,7},rate=<1.2,1.33>"  # that read faster than they write: what any cleverer policy must beat
+SCHEDULES = "wait-k:k={1,3,5,7},rate=1.2"  # that read faster than they write: what any cleverer policy must beat
 ADAPTIVE = ("adaptive:rho_1={0.2,0.4,0.6,0.8,1},rho_k=0,k_max=10", "adaptive:rho_1=1,rho_k={0.2,0.4,0.6,0.8},k_max=10")
-PE = "pe:k={1,3,5,7,9},rho=<0.05,0.1,0.2,0.3,0.4>,r=2"
+PE = "pe:k={1,3,5,7,9},rho=<0.05,0.1,0.2,0.3>,r=2"
 PUBLISHED = ("pe:k={1,3,5,7,9},rho=0.24,r=2", "pe-flip:k={1,3,5,7,9},tau=0.12")  # the paper's own settings
-FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05,0.12>"
-WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=<0.8,0.9>"  # by the candidate's probability
+FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05>"
+WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=0.9"  # by the candidate's probability
 WEIGH_JUDGED = ("weigh:k=1,r=4,rate=1.2,rho=0.98", "weigh:k=2,r=6,rate=1.2,rho=0.98", "weigh:k=3,r=8,rate=1.2,rho=0.98")
 WEIGH_JUDGED += ("weigh:k={5,7},r=12,rate=1.2,rho=0.98",)  # by the judge
 
@@ -59,16 +59,20 @@ SYSTEMS = (
         "ped", "system=ped", (FIXED, PE, FLIP, *PUBLISHED, f"random {PE}", SCHEDULES, *ADAPTIVE, "offline"), cost=2.0
     ),
     # what PED is made of, one part taken away; without post-evaluation it is the fixed policy of `ped` above
-    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, PE, FLIP), cost=2.0),
-    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, PE, FLIP), cost=2.0),
-    System("ped-without-token", "system=ped losses.token=0", (FIXED, PE, FLIP), cost=2.0),
-    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, PE, FLIP), cost=2.0),
+    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, PE), cost=2.0),
+    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, PE), cost=2.0),
+    System("ped-without-token", "system=ped losses.token=0", (FIXED, PE), cost=2.0),
+    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, PE), cost=2.0),
+    System("ped-published", "system=ped losses.token=1", (FIXED, PE), cost=2.0),  # the released weights of the losses
     System("disturbed", "system=disturbed", (FIXED,)),  # a plain continuation on disturbed paths, without capsules
-    # ours: the degree learns from word alignments (data.align=true)
+    # ours: the degree learns from word alignments (data.align=true), half of the paths follow them, a judge looks at each word
     System(
         "aligned", "system=aligned", (FIXED, WEIGH, f"random {WEIGH}", SCHEDULES, *ADAPTIVE, PE, "offline"), cost=1.35
     ),
+    System("aligned-without-paths", "system=aligned paths.aligned=0", (FIXED, WEIGH), cost=1.35),
     System("judged", "", (*WEIGH_JUDGED, *(f"random {weigh}" for weigh in WEIGH_JUDGED)), judges="aligned"),
+    System("judged-ped", "", WEIGH_JUDGED, judges="ped"),  # a judge who is shown a degree that no alignment taught
+    System("judged-multi-path", "", WEIGH_JUDGED, judges="multi-path"),  # or none at all
 )
 
 # picture: the lines in it, each a system (or curve) and a kind of policy
@@ -90,8 +94,11 @@ PICTURES = {
         ("aligned", "pe"),
         ("aligned", "weigh"),
         ("aligned", "random-weigh"),
+        ("aligned-without-paths", "weigh"),
         ("judged", "weigh"),
         ("judged", "random-weigh"),
+        ("judged-ped", "weigh"),
+        ("judged-multi-path", "weigh"),
     ),
     "ablation": (
         ("ped", "pe"),
@@ -101,6 +108,7 @@ PICTURES = {
         ("ped-without-segment", "pe"),
         ("ped-without-token", "pe"),
         ("ped-without-both", "pe"),
+        ("ped-published", "pe"),
         ("disturbed", "wait-k"),
     ),
 }
@@ -118,6 +126,8 @@ RIVALS = (
     ("aligned", "weigh"),
     ("judged", "weigh"),
     ("judged", "random-weigh"),
+    ("judged-ped", "weigh"),
+    ("judged-multi-path", "weigh"),
 )
 
 _ANY, _BEST = re.compile(r"\{([^}]*)\}"), re.compile(r"<([^>]*)>")

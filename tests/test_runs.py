@@ -81,6 +81,22 @@ def held_out(folder: Path, name: str, seed: int) -> list[str]:
     ]
 
 
+def test_a_shipped_model_becomes_a_trunk_that_has_nothing_only_some_systems_have(
+    tmp_path: Path, runs: Callable[[str], Any]
+) -> None:
+    model, work = ROOT / "models" / "toy", tmp_path / "work"
+    assert runs("compare").main(["trunk", str(work), "--like", str(model)]) == 0
+    trunk = Folder.open(work / "trunk")
+    assert Folder.open(model).model.capsules is not None
+    assert trunk.model.capsules is None
+    text = [pair.source for pair in toy.sentences(5, 1)]
+    small, plain = (
+        [one.text for one in Translator(place).translate_many(text, "offline")] for place in (model, trunk.path)
+    )
+    assert len(small) == len(plain) == 5  # without capsules it says something else, but it can speak
+    assert all(plain)
+
+
 @pytest.mark.usefixtures("here", "table")
 def test_a_comparison_from_training_to_tables(
     tmp_path: Path, runs: Callable[[str], Any], capsys: pytest.CaptureFixture[str]

@@ -108,6 +108,25 @@ def test_filters_drop_and_count(corpus: Path) -> None:
     assert found["train pairs dropped: seen before"] == 1
 
 
+def test_some_sources_are_made_as_speech_is_written_down(corpus: Path) -> None:
+    many = [f"Das Haus Nummer {n}, ja!" for n in range(400)]
+    write(corpus, "train", many, many)
+    folder = run(corpus, "data.rough=0.25")
+    source, target = decoded(folder, "source"), decoded(folder, "target")
+    said, heard = (" ".join(lines).replace(",", "").replace("!", "").lower() for lines in (many, source))
+    assert heard == said
+    assert " ".join(target) == " ".join(many), "what is said of it stays as it is, and in order"
+    rough = [pair for pair in zip(source, target, strict=True) if pair[0] != pair[1]]
+    assert 0.15 * len(source) < len(rough) < 0.35 * len(source)
+    assert any(line.islower() and "," in line for line, _ in rough)
+    assert any("," not in line and not line.islower() for line, _ in rough)
+    assert {line.count("nummer") for line, _ in rough if line.islower()} == {1, 2, 3, 4}
+
+
+def test_without_it_every_source_stays_as_it_is(corpus: Path) -> None:
+    assert decoded(run(corpus), "source") == [line for line in SOURCE if line]
+
+
 def test_lower_case_and_moses(corpus: Path) -> None:
     write(corpus, "train", ["Das Haus, ja."], ["The house, yes."])
     assert decoded(run(corpus, "text.tokenise=moses", "text.lower=true"), "target") == ["the house , yes ."]

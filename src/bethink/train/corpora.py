@@ -7,6 +7,7 @@ import gzip
 import itertools
 import lzma
 import multiprocessing
+import random
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bethink.errors import DataError
+from bethink.evaluate.analyses.noise import without_punctuation
 from bethink.text import normalise
 from bethink.train.moses import Moses
 from bethink.train.recipe import DataConfig, TextConfig
@@ -22,6 +24,8 @@ Pair = tuple[str, str]
 OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 CHUNK = 50_000  # lines in memory at a time
 FEW = 5_000  # lines not worth starting processes for
+OFTEN = 2 / 3  # a rough source has no capitals, and as often no punctuation
+LONGEST_RUN = 4  # sentences that one may run on for
 _SPLIT = re.compile(r"(?<=\w) ?['’](s|t|re|ve|ll|d|m)(?=\W|$)", re.IGNORECASE)
 
 
@@ -84,6 +88,23 @@ def read_lines(path: Path) -> Iterator[str]:
         ) from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise DataError(f"{path} is damaged after line {number} ({error}); download it again") from None
+
+
+def roughened(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pair]:
+    """The pairs, a share of them with a source as speech is written down live: no capitals, no punctuation, one sentence running
+    into the next. The target stays as it is, so what the source lacks is learned to be put in.
+    """
+    draw = random.Random(seed)
+    for pair in pairs:
+        if draw.random() >= share:
+            yield pair
+            continue
+        source, target = (
+            " ".join(side) for side in zip(pair, *itertools.islice(pairs, draw.randrange(LONGEST_RUN)), strict=True)
+        )
+        if draw.random() < OFTEN:
+            source = source.lower()
+        yield without_punctuation(source) if draw.random() < OFTEN else source, target
 
 
 def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iterator[Pair]:

@@ -17,7 +17,7 @@ from bethink.text import EOS
 from bethink.train.data import Batch
 from bethink.train.losses import Objective
 
-GRID = (8, 2, 2)  # B, I and T are padded to multiples of these
+GRID = (16, 4, 4)  # B, I and T are padded to multiples of these; a finer grid pads less, but shapes come back later
 MOST = 1000  # recordings kept; shapes beyond them are computed directly
 
 Shape = tuple[int, int, int]

@@ -43,6 +43,7 @@ MANNERS = (
 PROPOSALS = 5  # of each word, at different prefixes
 NEARBY = 5  # source tokens, at most, between these and what was read when it was spoken
 ROWS = 2048  # decoder rows computed at a time
+TOGETHER = 64  # lines translated at a time; a GPU takes eight times as many
 HELD_OUT = 10  # one sentence in so many is not learned from
 CONSTANT = 1e-4  # what varies less does not vary
 HIDDEN, BATCH, EPOCHS, RATE, DROPOUT = 64, 512, 8, 1e-3, 0.1
@@ -103,7 +104,8 @@ def judge(
     torch.manual_seed(seed)
     plain, place = load_any(folder).eval(), devices.choose(device)
     translator = Translator(folder.path, device=device if folder.has(WEIGHTS) else None, threads=threads)
-    spoken = list(speak(translator, lines, random.Random(seed), told))
+    together = TOGETHER * 8 if folder.has(WEIGHTS) and place.type == "cuda" else TOGETHER
+    spoken = list(speak(translator, lines, random.Random(seed), told, together))
     examples = gather(plain.to(place), spoken, seed, told)
     made = Transformer(dataclasses.replace(folder.model, judge=HIDDEN)).eval()
     known = {name: tensor for name, tensor in plain.cpu().state_dict().items() if not name.startswith("judge.")}
@@ -115,14 +117,16 @@ def judge(
     return verdict
 
 
-def speak(translator: Translator, lines: Sequence[str], chance: random.Random, told: Told) -> Iterator[Spoken]:
+def speak(
+    translator: Translator, lines: Sequence[str], chance: random.Random, told: Told, together: int = TOGETHER
+) -> Iterator[Spoken]:
     """The lines, translated live, each in one of several manners."""
     texts = list(dict.fromkeys(line for line in lines if line.strip()))  # or a line could be learned from and held out
     manners = [chance.randrange(len(MANNERS)) for _ in texts]
     done = 0
     for number, manner in enumerate(MANNERS):
         mine = [text for text, chosen in zip(texts, manners, strict=True) if chosen == number]
-        for translation in translator.translate_many(mine, manner):
+        for translation in translator.translate_many(mine, manner, batch=together):
             reads = [step.token for step in translation.steps if step.action is Action.READ]
             done += 1
             told("translating", done, len(texts))

@@ -27,7 +27,7 @@ from bethink.model.config import LONGEST
 from bethink.text import EOS, SentencePieces, Vocabulary, Words, load_vocabulary
 from bethink.train.align import align
 from bethink.train.checkpoint import as_json
-from bethink.train.corpora import Pair, find, read_pairs, tokenised
+from bethink.train.corpora import Pair, find, read_pairs, roughened, tokenised
 from bethink.train.data import MANIFEST, Corpus
 from bethink.train.recipe import Recipe, differences
 
@@ -111,6 +111,8 @@ class Preparation:
         """Clean, tokenised lines, without pairs that have an empty side."""
         seen: set[int] | None = set() if part == "train" and self.data.unique else None
         pairs = self._toy(part) if self.data.toy else read_pairs(getattr(self.data, part), self.data, self.data_dir)
+        if part == "train":
+            pairs = roughened(pairs, self.data.rough, self.seed)
         with self._out(part, "source") as left, self._out(part, "target") as right:
             for source, target in self.progress.track(
                 tokenised(pairs, self.data, self.text), description=f"reading {part}", total=None

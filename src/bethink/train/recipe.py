@@ -65,7 +65,7 @@ DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 ADDED_LATER = ("model.judge",)
 LEAST = {
-    "data": {"toy": 0, "longest": 1, "ratio": 0},
+    "data": {"toy": 0, "longest": 1, "ratio": 0, "rough": 0},
     "text": {"size": 1, "least": 1, "sample": 1},
     "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
     "train": {
@@ -87,6 +87,7 @@ class DataConfig:
     longest: int = 250  # tokens; training pairs with a longer side are dropped
     ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
     unique: bool = False  # drop training pairs seen before
+    rough: float = 0.0  # the share of training sources that are made as speech is written down live
     align: bool = False  # link the tokens of training pairs that translate each other, for system=aligned
 
 

@@ -19,7 +19,11 @@ _PUNCTUATION = re.compile(r"[^\w\s'’-]+|(?<!\w)[-'’]+|[-'’]+(?!\w)")
 
 
 def unpunctuated(pairs: Sequence[tuple[str, str]], _draw: random.Random) -> Pairs:
-    return [(" ".join(_PUNCTUATION.sub(" ", source).split()), reference) for source, reference in pairs]
+    return [(without_punctuation(source), reference) for source, reference in pairs]
+
+
+def without_punctuation(line: str) -> str:
+    return " ".join(_PUNCTUATION.sub(" ", line).split())
 
 
 def lower(pairs: Sequence[tuple[str, str]], _draw: random.Random) -> Pairs:
