@@ -152,7 +152,11 @@ def options_for(work: Path, system: System, pattern: str, tests: Sequence[Test],
 
 
 def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> str | None:
-    """Of a pattern's choices the one whose points stand highest, on average, above wait-k of the same model, where it reaches."""
+    """Of a pattern's choices the one whose points stand highest, on average, above wait-k of the same model.
+
+    That is known of points as fast as some wait-k only; a choice with fewer than half of its points there, which could owe its
+    height to a single one of them, is second to all others.
+    """
     found = choices(pattern)
     if len(found) == 1:
         return found[0]
@@ -162,7 +166,7 @@ def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> s
             f"{system.name} has choices to make ({pattern}) and no development set to make them on; "
             "give one with: compare.py evaluate --dev"
         )
-    heights: dict[str, float] = {}
+    heights: dict[str, tuple[bool, float]] = {}
     for option in found:
         gains: list[float | None] = []
         for test in dev:
@@ -174,7 +178,7 @@ def chosen(work: Path, system: System, pattern: str, tests: Sequence[Test]) -> s
                 return None
             gains += [tables.above(r, [f for f in fixed if f], LAG, BLEU) for r in tried if r]
         if within := [gain for gain in gains if gain is not None]:
-            heights[option] = statistics.mean(within)
+            heights[option] = 2 * len(within) >= len(gains), statistics.mean(within)
     if not heights:
         raise DataError(
             f"{system.name} has choices to make ({pattern}), but none of their points on the development sets has a latency "

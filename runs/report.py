@@ -17,7 +17,7 @@ from systems import PICTURES, PUBLISHED, RIVALS, System, each
 from tables import Measure, above, bleu, fixed, insert, lag
 
 from bethink.errors import DataError
-from bethink.evaluate import Result
+from bethink.evaluate import Result, load_results
 from bethink.evaluate.analyses.sheet import number
 from bethink.evaluate.instances import read_log
 from bethink.evaluate.plots import curves
@@ -43,9 +43,10 @@ def gather(work: Path, systems: Sequence[System], profile: str) -> Record:
         if not found:
             raise DataError(f"{test.name} has no results of {', '.join(labels)}; make them with compare.py evaluate")
         results = [result.to_dict() for _, result in found]
-        sets.append(
-            {"role": test.role, "name": test.name, "results": results, "bootstrap": bootstrap(found, labels, profile)}
-        )
+        tests_of = bootstrap(found, labels, profile)
+        sets.append({"role": test.role, "name": test.name, "results": results, "bootstrap": tests_of})
+        if test.role == "dev":
+            sets[-1]["tried"] = [summary(result) for result in tried(work, systems, test)]
     return {"profile": profile, "labels": labels, "sets": sets}
 
 
@@ -59,6 +60,18 @@ def reported(work: Path, systems: Sequence[System], tests: Sequence[Test], test:
             for task in resolved(work, test, system, option)
         }
         yield from ((task.folder, result) for task in tasks.values() if (result := task.result()))
+
+
+def tried(work: Path, systems: Sequence[System], test: Test) -> Iterator[Result]:
+    """Everything there is of a development set, chosen or not."""
+    for system in systems:
+        for folder in sorted((work / "results" / test.role / test.name / system.name).glob("*/results.json")):
+            yield from load_results(folder.parent)
+
+
+def summary(result: Result) -> Record:
+    lags = {name: round(measure(result), 2) for name, measure in LAGS.items()}
+    return {"model": result.model, "policy": result.policy, **lags, "BLEU": round(bleu("standard")(result), 2)}
 
 
 def line(results: Sequence[Result], labels: dict[str, str], name: str, kind: str) -> list[Result]:
