@@ -48,7 +48,15 @@ def test_startup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "installed" not in found
 
 
-@pytest.mark.parametrize("name", ["policies", "scaling", "startup"])
+def test_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, pe = bench("precision", tmp_path, monkeypatch)["results"]
+    assert wait["decisions_alike"] == 1, "a fixed policy decides by counting"
+    assert wait["int8_LAAL"] == pytest.approx(wait["float32_LAAL"], abs=0.2)
+    assert 0.5 < pe["decisions_alike"] <= 1
+    assert pe["int8_BLEU"] == pytest.approx(pe["float32_BLEU"], abs=5)
+
+
+@pytest.mark.parametrize("name", ["policies", "precision", "scaling", "startup"])
 def test_help_teaches(name: str) -> None:
     argv = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), "--help"]
     told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
