@@ -18,6 +18,7 @@ from bethink.errors import BethinkError
 from bethink.serve.models import Model
 from bethink.serve.protocol import LiveStep, Mark
 from bethink.serve.replay import Memory
+from tests.ports import free_port
 from tests.serve.servers import CLONE, Process, Running, play, running
 
 SPEECH = " ".join(pair.source for pair in toy.sentences(8, seed=21))
@@ -287,6 +288,33 @@ def test_a_silent_client_comes_back_when_there_is_text(model: Model, translator:
     with running(model, idle=1.0) as made, pytest.MonkeyPatch.context() as patch:
         patch.setattr("bethink.client.connection.FIRST_WAIT", 0.01)
         assert play(lambda: scene(made)) == translator.translate(SPEECH)
+
+
+def test_what_crosses_with_hanging_up_for_silence_is_said_again() -> None:
+    heard: list[str] = []
+    again = asyncio.Event()
+
+    async def converse(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.send(json.dumps({**READY, "limits": {"message": 65536, "idle": 600}}))
+        heard.append(json.loads(await socket.recv())["text"])
+        if len(heard) == 1:  # it came too late: the server was about to hang up
+            await socket.send(json.dumps({**TOO_MUCH, "code": "idle", "message": "nothing was said for too long"}))
+            await socket.close(4408)
+        else:
+            again.set()
+        await socket.wait_closed()
+
+    async def scene() -> None:
+        port = free_port()
+        async with serve(converse, "127.0.0.1", port), Client(f"ws://127.0.0.1:{port}") as client:
+            await client.send("te riki ")
+            await asyncio.wait_for(again.wait(), 60)
+        assert heard == ["te riki ", "te riki "]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bethink.client.connection.FIRST_WAIT", 0.01)
+        play(scene)
 
 
 def test_patience_ends(model: Model) -> None:

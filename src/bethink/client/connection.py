@@ -38,6 +38,7 @@ class Connection:
         self._exchange = exchange
         self._patience = patience
         self._on_state = on_state
+        self._spoke = 0.0  # when something was sent last
 
     async def run(self, connected: asyncio.Future[None]) -> None:
         """`connected` learns how the first attempt went; nobody is left waiting, however it ends."""
@@ -67,13 +68,17 @@ class Connection:
                 raise trouble
             if self.ready is not before:
                 self._on_state("lost")
-                if isinstance(trouble, Refusal) and trouble.code == "idle":
+                if isinstance(trouble, Refusal) and trouble.code == "idle" and not self._crossed():
                     await self._exchange.more()  # no reason to come back before there is something to say
                 from_now, wait = time.monotonic(), FIRST_WAIT
             if time.monotonic() - from_now > self._patience:
                 raise ConnectionLost(f"{self._url} was out of reach for {self._patience:g} seconds: {trouble}")
             await asyncio.sleep(wait * random.uniform(0.75, 1.25))
             wait = min(2 * wait, LONGEST_WAIT)
+
+    def _crossed(self) -> bool:
+        """Whether the server cannot have heard what was sent last, since it hung up for a silence longer than that is ago."""
+        return time.monotonic() - self._spoke < float(self.ready["limits"].get("idle", 0)) / 2
 
     async def _attempt(self, connected: asyncio.Future[None]) -> BethinkError:
         """One connection, from start to end; why it ended, unless that means that another is no use."""
@@ -126,6 +131,7 @@ class Connection:
         while True:
             for message in self._exchange.unsent(largest):
                 await socket.send(dumps(message))
+                self._spoke = time.monotonic()
             if self._exchange.memory.ended:
                 return
             await self._exchange.more()

@@ -24,6 +24,8 @@ export class Line {
     this.resting = false;
     this.reason = ""; // the code and the message of the last fatal error
     this.message = "";
+    this.idle = 0; // seconds of silence after which the server hangs up
+    this.spoke = -Infinity; // when something was sent last, in ms
     this.after = 0; // seconds that the server asked us to stay away
     this.timer = 0;
     /** @type {WebSocket | null} */
@@ -58,7 +60,9 @@ export class Line {
 
   /** @param {object[]} messages */
   send(messages) {
-    if (this.up) for (const message of messages) this.socket?.send(JSON.stringify(message));
+    if (!this.up || !messages.length) return;
+    for (const message of messages) this.socket?.send(JSON.stringify(message));
+    this.spoke = performance.now();
   }
 
   connect() {
@@ -106,6 +110,7 @@ export class Line {
     clearTimeout(this.timer);
     const again = this.ledger.point !== null;
     this.ledger.ready(message.resume);
+    this.idle = message.limits.idle ?? 0;
     this.attempt = 0;
     this.up = true;
     this.send(this.ledger.replay());
@@ -128,12 +133,17 @@ export class Line {
     socket.close();
     const what = meaning(code, this.reason);
     if (what === "stop") return this.refused(this.message || `the server closed the connection (${code})`);
-    if (what === "rest" || what === "done") return this.rest();
+    if (what === "done" || (what === "rest" && !this.crossed())) return this.rest();
     if (what === "anew") {
       this.ledger.anew();
       this.listener.anew();
     }
     this.retry(what === "wait" ? this.message : "");
+  }
+
+  /** Whether the server cannot have heard what was sent last: it hung up for a silence longer than that is ago. */
+  crossed() {
+    return performance.now() - this.spoke < (this.idle * 1000) / 2;
   }
 
   /** @param {string} why */
