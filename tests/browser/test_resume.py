@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -141,3 +143,26 @@ def test_silence_is_no_trouble(stranger: Any, serving: Callable[..., Server]) ->
     stranger.locator("#composer").fill("nakoru .\n")
     stranger.locator("#rows .row:not(.live) .target").get_by_text("foloma").wait_for()
     assert stranger.locator("#rows .row").count() == 1
+
+
+def test_what_crosses_with_hanging_up_for_silence_is_heard(stranger: Any, serving: Callable[..., Server]) -> None:
+    lost: list[str] = []
+
+    def between(page: Any) -> None:
+        server = page.connect_to_server()
+
+        def said(message: str) -> None:
+            if lost or json.loads(message)["type"] != "text":
+                server.send(message)
+                return
+            lost.append(message)
+            server.close()
+            page.close(code=4408, reason="idle")
+
+        page.on_message(said)
+
+    stranger.route_web_socket(re.compile("/v1/stream"), between)
+    stranger.goto(serving().url)
+    stranger.locator("#composer").fill("te riki ")
+    stranger.wait_for_function("() => document.querySelectorAll('#rows .source .word').length === 2")
+    assert len(lost) == 1
