@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import mmap
 import random
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,6 +162,19 @@ def test_memory_follows_what_is_in_use(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("no_spare")
+def test_a_crowd_keeps_for_some_sentences_what_a_long_one_needed() -> None:
+    """However often its members come and go meanwhile: here that is eight sentences of each of forty speakers."""
+    one = Window(SIZES)
+    crowd = [one.open() for _ in range(40)]
+    grow(one, crowd, dict.fromkeys(crowd, 80))
+    for _ in range(8 * 40):
+        one.close(crowd.pop(0))
+        crowd.append(one.open())
+        grow(one, crowd[::4], dict.fromkeys(crowd[::4], 8))
+    assert one.held >= 40 * 80 * PER_POSITION
+
+
+@pytest.mark.usefixtures("no_spare")
 def test_memory_comes_back_after_a_crowd_and_a_long_sentence() -> None:
     """Not at once, but while a few go on with short sentences."""
     one = Window(SIZES)
@@ -174,6 +190,39 @@ def test_memory_comes_back_after_a_crowd_and_a_long_sentence() -> None:
         for caches in few:
             one.close(caches)
     assert one.held <= 3 * 3 * 24 * PER_POSITION
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is less room to grow")
+def test_a_crowd_that_comes_in_finds_room_where_the_window_stands() -> None:
+    one = Window(SIZES)
+    crowd = {one.open(): 8 for _ in range(20)}
+    grow(one, list(crowd), crowd)
+    memory = one._memory["one"]
+    crowd |= {one.open(): 8 for _ in range(20)}
+    for length in range(8, 16):
+        grow(one, list(crowd), dict.fromkeys(crowd, length))
+    assert one._memory["one"] is memory
+    assert 40 * 16 * PER_POSITION <= one.held < memory.nbytes
+
+
+def resident() -> int:
+    """Bytes of this process."""
+    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * mmap.PAGESIZE
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere pages are the system's affair")
+def test_memory_is_real_where_it_is_written() -> None:
+    memory, before = window._unused(2**22), resident()
+    memory[:: 2**18] = 1.0  # once in every megabyte
+    assert memory.nbytes >= 2**27
+    assert resident() - before < 2**23
+
+
+def test_without_addresses_to_spare_there_is_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "ADDRESSES", 2**50)
+    memory = window._unused(100)
+    assert 100 <= memory.size < 1000
+    assert not memory.any()
 
 
 def test_a_long_sentence_takes_its_length_with_it() -> None:

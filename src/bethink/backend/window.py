@@ -1,13 +1,17 @@
 """Where the caches of many streams stand side by side, as a graph wants them, and stay from one call to the next.
 
 What is held follows what is in use: as many rows as there are streams, as long as the longest of them, and some to spare, so that
-little has to be moved. Memory that is not needed any more is given back after some sentences, not at once: fresh memory is slow.
+little has to be moved. Fresh memory is slow: a window grows where it stands, into addresses that nobody has used, and what is not
+needed any more is given back after some sentences, not at once.
 Shapes: K arrays of a cache, B rows of a window, H heads, L positions, E head width, R tokens.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
+import mmap
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
@@ -18,6 +22,7 @@ STEP = 4  # lengths are multiples of it: products sum positions in fours, so the
 ROWS = 128  # of a window, at most, unless a single call has more
 SPARE_ROWS = 8  # vacant ones that are not worth the moving
 SPARE = 2**20  # numbers of each kind of cache that are not worth giving back
+ADDRESSES = 8  # for each number that is needed: how far a window can grow where it stands
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Whole: TypeAlias = npt.NDArray[np.int64]
@@ -40,6 +45,7 @@ class Window:
 
     def __init__(self, kinds: Mapping[str, Sizes]) -> None:
         self._memory = {kind: np.zeros(0, np.float32) for kind in kinds}
+        self._real = dict.fromkeys(kinds, 0)  # numbers of this memory that have been in use
         self._demand = dict.fromkeys(kinds, 0)  # numbers needed, lately at the most
         self._arrays = {kind: np.zeros((k, 0, heads, 0, size), np.float32) for kind, (k, heads, size) in kinds.items()}
         self._shown: dict[str, tuple[tuple[int, int], dict[str, Floats]]] = {}  # last, and for which rows
@@ -48,8 +54,8 @@ class Window:
 
     @property
     def held(self) -> int:
-        """Bytes, beside what streams without a row keep for themselves."""
-        return sum(memory.nbytes for memory in self._memory.values())
+        """Bytes at the most, beside what streams without a row keep for themselves. Addresses alone cost nothing."""
+        return sum(self._real[kind] * memory.itemsize for kind, memory in self._memory.items())
 
     def open(self) -> Caches:
         self._streams += 1
@@ -60,6 +66,9 @@ class Window:
         if caches.open:
             caches.open = False
             self._streams -= 1
+            # demand that is past counts half after some twenty sentences of each speaker, however many speakers there are
+            for kind, demand in self._demand.items():
+                self._demand[kind] = demand - demand // (32 * max(self._streams, 1))
         if caches.row >= 0:
             self._tenants[caches.row] = None
         caches.row, caches.own = -1, {}
@@ -161,11 +170,13 @@ class Window:
             self._arrange(staying, len(staying))
 
     def _give_back(self) -> None:
-        """Each time that streams come or go, demand that is past counts a little less."""
         for kind, array in self._arrays.items():
-            self._demand[kind] = max(array.size, self._demand[kind] * 31 // 32)
-            if self._memory[kind].size > 2 * self._demand[kind] + SPARE:
+            self._demand[kind] = max(array.size, self._demand[kind])
+            if self._too_large(kind):
                 self._lay_out(kind, len(self._tenants), array.shape[3], self._in_place())
+
+    def _too_large(self, kind: str) -> bool:
+        return self._real[kind] > 2 * self._demand[kind] + SPARE
 
     def _in_place(self) -> Moves:
         return [(caches.row, caches.row) for caches in self._tenants if caches]
@@ -202,21 +213,37 @@ class Window:
     def _lay_out(self, kind: str, rows: int, length: int, moves: Moves) -> None:
         """Make the arrays of a kind so long, with so many rows, and take over the rows that stay.
 
-        Where the memory is neither too small nor far too large this happens in it. Rows are changed, or lengths, never both at a
-        time, so that all that moves moves the same way, and in the right order nothing is run over.
+        Where there are addresses enough, and not far too much memory, this happens in place. Rows are changed, or lengths, never both
+        at a time, so that all that moves moves the same way, and in the right order nothing is run over.
         """
         old, memory = self._arrays[kind], self._memory[kind]
         shape = (old.shape[0], rows, old.shape[2], length, old.shape[4])
-        needed, kept = math.prod(shape), min(length, old.shape[3])
+        needed, room = math.prod(shape), min(length, old.shape[3])
         demand = self._demand[kind] = max(needed, self._demand[kind])
-        if not needed <= memory.size <= 2 * demand + SPARE:
-            memory = np.zeros(demand + demand // 2, np.float32)  # what is not used yet is not made real yet
+        if needed > memory.size or self._too_large(kind):
+            memory, self._real[kind] = _unused(demand), 0
         new = memory[:needed].reshape(shape)
+        kept = {row: min(room, tenant.lengths[kind]) for row, tenant in enumerate(self._tenants) if tenant}
         blocks = [(k, *move) for k in range(shape[0]) for move in moves]
         for k, source, target in reversed(blocks) if needed > old.size else blocks:
-            new[k, target, :, :kept] = old[k, source, :, :kept]
+            new[k, target, :, : kept[source]] = old[k, source, :, : kept[source]]
         self._arrays[kind], self._memory[kind] = new, memory
+        self._real[kind] = max(self._real[kind], needed)
         self._shown.pop(kind, None)
+
+
+def _unused(demand: int) -> Floats:
+    """Zeros, more than needed, which become real where they are written.
+
+    By small pages, if that can be had: a huge one takes milliseconds on some machines, and products are no faster with it.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # of a system that promises no more than it has, or knows no huge pages
+            size = ADDRESSES * demand * np.float32().nbytes
+            memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            return np.frombuffer(memory, np.float32)
+    return np.zeros(demand + demand // 2, np.float32)
 
 
 def _whole_steps(length: int) -> int:
