@@ -68,6 +68,8 @@ def arguments() -> argparse.Namespace:
     made.add_argument("--policy", nargs="+", default=POLICIES, metavar="SPEC", help="when to speak")
     made.add_argument("--threads", type=int, default=1, help="processor threads of the model (default: 1)")
     options = made.parse_args()
+    if bool(options.source) != bool(options.reference):
+        made.error("--source and --reference belong together")
     if options.quick:
         options.model, options.source, options.policy = "toy", None, ("wait-k:k=3", "pe:k=1,rho=0.25,r=8")
     return options

@@ -1,6 +1,6 @@
 """Every system of a comparison on equal terms: trained as branches of one trunk, evaluated, brought home, and put into tables.
 
-    python runs/compare.py trunk runs/de-en --like models/de-en           # if no run of multi-path is at hand: a shipped model as one
+    python runs/compare.py trunk runs/branches --like models/de-en        # where no run of multi-path is at hand: a shipped model as one
     python runs/compare.py train runs/de-en de-en train.compile=true --data data/de-en --from runs/de-en/trunk --updates 3000
     python runs/compare.py judge runs/de-en --source text.de              # systems that are others with a judge added
     python runs/compare.py evaluate runs/de-en --dev newstest2013 n13.de n13.en --test newstest2015 n15.de n15.en --jobs 8
@@ -136,6 +136,9 @@ def selected(args: argparse.Namespace) -> list[System]:
 def trunk(args: argparse.Namespace) -> int:
     """Every system begins with the same knowledge, so none may find its capsules or its judge taught already."""
     old, to = Folder.open(find(args.like)), args.work / "trunk"
+    if to.exists():
+        print(f"{to} is there already")
+        return 0
     plain = Transformer(dataclasses.replace(old.model, capsules=None, judge=0))
     known = unique_tensors(load_any(old))
     fill(plain, {name: known[name] for name in unique_tensors(plain)}, old.path)

@@ -9,7 +9,7 @@
 # the branch `aligned`, which gets capsules whose degree learns from word alignments, and then a judge, who learns from what it says.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-recipe=de-en corpora=${1:?"usage: runs/de-en.sh CORPORA"}/de-en
+recipe=de-en name=de-en-from-scratch corpora=${1:?"usage: runs/de-en.sh CORPORA"}/de-en
 source runs/steps.sh
 
 prepare data.align=true

@@ -43,8 +43,8 @@ def gather(work: Path, systems: Sequence[System], profile: str) -> Record:
         if not found:
             raise DataError(f"{test.name} has no results of {', '.join(labels)}; make them with compare.py evaluate")
         results = [result.to_dict() for _, result in found]
-        tests_of = bootstrap(found, labels, profile)
-        sets.append({"role": test.role, "name": test.name, "results": results, "bootstrap": tests_of})
+        compared = bootstrap(found, labels, profile)
+        sets.append({"role": test.role, "name": test.name, "results": results, "bootstrap": compared})
         if test.role == "dev":
             sets[-1]["tried"] = [summary(result) for result in tried(work, systems, test)]
     return {"profile": profile, "labels": labels, "sets": sets}
@@ -65,8 +65,8 @@ def reported(work: Path, systems: Sequence[System], tests: Sequence[Test], test:
 def tried(work: Path, systems: Sequence[System], test: Test) -> Iterator[Result]:
     """Everything there is of a development set, chosen or not."""
     for system in systems:
-        for folder in sorted((work / "results" / test.role / test.name / system.name).glob("*/results.json")):
-            yield from load_results(folder.parent)
+        for file in sorted((work / "results" / test.role / test.name / system.name).glob("*/results.json")):
+            yield from load_results(file.parent)
 
 
 def summary(result: Result) -> Record:

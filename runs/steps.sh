@@ -43,5 +43,5 @@ results() {
         set -- --dev dev "$data/dev.source.txt" "$data/dev.target.txt" --test test "$data/test.source.txt" "$data/test.target.txt"
     fi
     compare evaluate "$work" "$@" "${machine[@]}" "${systems[@]}"
-    compare tables "$work" --name "$recipe-comparison" --profile "$profile" --root "$at" "${systems[@]}"
+    compare tables "$work" --name "${name:-$recipe-comparison}" --profile "$profile" --root "$at" "${systems[@]}"
 }

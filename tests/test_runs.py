@@ -15,12 +15,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from bethink import cli, toy
 from bethink.errors import DataError
 from bethink.evaluate import Result, Scores, load_results
 from bethink.evaluate.quality import Quality
+from bethink.export.restore import load_any
 from bethink.folder import WEIGHTS, Folder, sha256
+from bethink.model.weights import load_tensors, unique_tensors
 from bethink.policy import RULES, parse
 from bethink.train.recipe import Recipe
 from bethink.translator import Translator
@@ -89,12 +92,15 @@ def test_a_shipped_model_becomes_a_trunk_that_has_nothing_only_some_systems_have
     trunk = Folder.open(work / "trunk")
     assert Folder.open(model).model.capsules is not None
     assert trunk.model.capsules is None
-    text = [pair.source for pair in toy.sentences(5, 1)]
-    small, plain = (
-        [one.text for one in Translator(place).translate_many(text, "offline")] for place in (model, trunk.path)
-    )
-    assert len(small) == len(plain) == 5  # without capsules it says something else, but it can speak
-    assert all(plain)
+    shipped = unique_tensors(load_any(Folder.open(model)))
+    taken = load_tensors(trunk.path / WEIGHTS)
+    assert all(torch.equal(tensor, shipped[name]) for name, tensor in taken.items())
+    left = {name for name in shipped if name.startswith(("capsules.", "output_norm."))}  # the latter follows capsules
+    assert shipped.keys() - taken.keys() == left
+    assert Translator(trunk.path).translate("te riki nakoru .")  # something else than with capsules, but it can speak
+    before = (trunk.path / WEIGHTS).stat().st_mtime_ns
+    assert runs("compare").main(["trunk", str(work), "--like", str(model)]) == 0
+    assert (trunk.path / WEIGHTS).stat().st_mtime_ns == before, "what is there is left alone"
 
 
 @pytest.mark.usefixtures("here", "table")
@@ -158,6 +164,8 @@ def test_a_comparison_from_training_to_tables(
     assert "<svg" in (tmp_path / "docs" / "figures" / "toy-new-systems.svg").read_text()
     assert (tmp_path / "runs" / "logs" / "toy-ped.jsonl").read_bytes() == (work / "ped" / "log.jsonl").read_bytes()
     record = tmp_path / "runs" / "logs" / "toy.json"
+    tried = {(one["model"], one["policy"]) for one in json.loads(record.read_text())["sets"][0]["tried"]}
+    assert {("ped", "pe:k=1,rho=0.001,r=2"), ("ped", "pe:k=1,rho=0.9,r=2")} < tried, "what was not chosen is kept, too"
     runs("report").publish(json.loads(record.read_text()), "toy", tmp_path)
     assert (tmp_path / "docs" / "results.md").read_text() == page, "the record alone makes the same page"
 
@@ -240,6 +248,9 @@ def test_choices_are_made_where_the_curve_reaches(
     monkeypatch.setattr(measure.Task, "result", lambda task: point(task.policy, *found[task.policy]))
     choose = functools.partial(measure.chosen, tmp_path, systems.System("m", "", ()), "pe:k={1,3},rho=<0.1,0.2>,r=2")
     assert choose([measure.Test("dev", "d")]) == "pe:k={1,3},rho=0.1,r=2"
+    found |= {"pe:k=1,rho=0.2,r=2": (5, 19), "pe:k=5,rho=0.1,r=2": (8, 20), "pe:k=5,rho=0.2,r=2": (16, 26)}
+    three = functools.partial(measure.chosen, tmp_path, systems.System("m", "", ()), "pe:k={1,3,5},rho=<0.1,0.2>,r=2")
+    assert three([measure.Test("dev", "d")]) == "pe:k={1,3,5},rho=0.1,r=2", "one high point of three says little"
     found |= {policy: (15, 25) for policy in found if policy.startswith("pe")}
     with pytest.raises(DataError, match="within its wait-k curve"):
         choose([measure.Test("dev", "d")])
@@ -249,6 +260,13 @@ def test_the_table_of_the_toy_language_is_that_of_its_record(runs: Callable[[str
     record = json.loads((ROOT / "runs" / "logs" / "toy.json").read_text("utf-8"))
     made = runs("toy").report([Result.from_dict(result) for result in record["mean"]], record["seeds"])
     assert f"<!-- toy: begin -->\n{made}\n<!-- toy: end -->" in (ROOT / "docs" / "results.md").read_text("utf-8")
+
+
+def test_the_comparison_is_that_of_its_record(tmp_path: Path, runs: Callable[[str], Any]) -> None:
+    record = json.loads((ROOT / "runs" / "logs" / "de-en-comparison.json").read_text("utf-8"))
+    runs("report").publish(record, "de-en-comparison", tmp_path)
+    made = (tmp_path / "docs" / "results.md").read_text("utf-8").strip()
+    assert made in (ROOT / "docs" / "results.md").read_text("utf-8")
 
 
 def test_models_travel_in_parts(tmp_path: Path, runs: Callable[[str], Any]) -> None:
@@ -433,3 +451,22 @@ def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Cal
     prepared = next(c for c in commands if c[:3] == ["-m", "bethink", "prepare"])
     settings = [word for word in prepared[4:] if "=" in word]
     assert Recipe.load(prepared[3], settings).data.train
+
+
+def test_the_comparison_goes_on_with_the_bundled_model_and_a_part_of_the_text(
+    tmp_path: Path, runs: Callable[[str], Any]
+) -> None:
+    names = ("europarl.train", "tatoeba.train", "newstest2013", "newstest2015")
+    for name in (f"{name}.{side}" for name in names for side in ("de", "en")):
+        write(tmp_path / "de-en" / name, [f"{name} {n}" for n in range(600)])
+    (tmp_path / "data" / "de-en-part").mkdir(parents=True)
+    commands = recorded(tmp_path, "de-en-comparison.sh", tmp_path)
+    comparing = [runs("compare").options().parse_args(command[1:]) for command in commands]
+    assert [args.do.__name__ for args in comparing] == ["prepare", "trunk", "train", "judge", "evaluate", "tables"]
+    settings = next(args.settings for args in comparing if args.do.__name__ == "prepare")
+    assert Recipe.load("de-en", settings).data.rough == 0.1
+    part = tmp_path / "data" / "de-en-part-text"
+    german, english = ((part / f"europarl.train.{side}").read_text() for side in ("de", "en"))
+    assert english == german.replace(".de ", ".en ")
+    assert len(german.splitlines()) == 200
+    assert len((tmp_path / "data" / "de-en-part" / "heard.de").read_text().splitlines()) == 200 + 300

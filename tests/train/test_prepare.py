@@ -123,6 +123,15 @@ def test_some_sources_are_made_as_speech_is_written_down(corpus: Path) -> None:
     assert {line.count("nummer") for line, _ in rough if line.islower()} == {1, 2, 3, 4}
 
 
+def test_what_is_made_rough_is_never_half_a_pair(corpus: Path) -> None:
+    write(corpus, "train", ["...", "", "Ja!", "Nein."] * 50, ["...", "Well?", "Yes!", ""] * 50)
+    folder = run(corpus, "data.rough=1")
+    assert counts(folder)["train pairs dropped: empty"] == 100
+    assert not any(
+        "Well" in line or "nein" in line.lower() for side in ("source", "target") for line in decoded(folder, side)
+    )
+
+
 def test_without_it_every_source_stays_as_it_is(corpus: Path) -> None:
     assert decoded(run(corpus), "source") == [line for line in SOURCE if line]
 

@@ -86,6 +86,7 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
         ("train.seed=-1", "train.seed is -1, but must be a number of at least 0"),
         ("train.seed=9223372036854775808", r"below 2\^63"),
         ("train.warmup=-5", "train.warmup is -5"),
+        ("data.rough=10", "data.rough is 10.0, but is a share, at most 1"),
         ("losses.smoothing=7", "losses.smoothing is 7.0, but must be below 1"),
         ("losses.segment=-1", "losses.segment is -1.0"),
         ("losses.token=nan", "losses.token is nan"),

@@ -238,10 +238,11 @@ def _unused(demand: int) -> Floats:
     By small pages, if that can be had: a huge one takes milliseconds on some machines, and products are no faster with it.
     """
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # of a system that promises no more than it has, or knows no huge pages
+        with contextlib.suppress(OSError):  # of a system that promises no more than it has
             size = ADDRESSES * demand * np.float32().nbytes
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            memory.madvise(mmap.MADV_NOHUGEPAGE)
+            with contextlib.suppress(OSError):  # of one that knows no huge pages
+                memory.madvise(mmap.MADV_NOHUGEPAGE)
             return np.frombuffer(memory, np.float32)
     return np.zeros(demand + demand // 2, np.float32)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import random
 import time
 from collections.abc import Callable
@@ -38,7 +39,7 @@ class Connection:
         self._exchange = exchange
         self._patience = patience
         self._on_state = on_state
-        self._spoke = 0.0  # when something was sent last
+        self._spoke = -math.inf  # when something was sent last
 
     async def run(self, connected: asyncio.Future[None]) -> None:
         """`connected` learns how the first attempt went; nobody is left waiting, however it ends."""
@@ -77,7 +78,7 @@ class Connection:
             wait = min(2 * wait, LONGEST_WAIT)
 
     def _crossed(self) -> bool:
-        """Whether the server cannot have heard what was sent last, since it hung up for a silence longer than that is ago."""
+        """Whether what was sent last crossed with the server's hanging up: the silence it complains of began before that."""
         return time.monotonic() - self._spoke < float(self.ready["limits"].get("idle", 0)) / 2
 
     async def _attempt(self, connected: asyncio.Future[None]) -> BethinkError:

@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 CHUNK = 50_000  # lines in memory at a time
 FEW = 5_000  # lines not worth starting processes for
-OFTEN = 2 / 3  # a rough source has no capitals, and as often no punctuation
+OFTEN = 2 / 3  # of rough sources lose their capitals, and, drawn apart, as many their punctuation
 LONGEST_RUN = 4  # sentences that one may run on for
 _SPLIT = re.compile(r"(?<=\w) ?['’](s|t|re|ve|ll|d|m)(?=\W|$)", re.IGNORECASE)
 
@@ -104,7 +104,8 @@ def roughened(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pair]:
         )
         if draw.random() < OFTEN:
             source = source.lower()
-        yield without_punctuation(source) if draw.random() < OFTEN else source, target
+        bare = without_punctuation(source) if draw.random() < OFTEN else source
+        yield bare or source, target
 
 
 def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iterator[Pair]:

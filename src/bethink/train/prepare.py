@@ -112,7 +112,7 @@ class Preparation:
         seen: set[int] | None = set() if part == "train" and self.data.unique else None
         pairs = self._toy(part) if self.data.toy else read_pairs(getattr(self.data, part), self.data, self.data_dir)
         if part == "train":
-            pairs = roughened(pairs, self.data.rough, self.seed)
+            pairs = roughened(self._complete(pairs, part), self.data.rough, self.seed)
         with self._out(part, "source") as left, self._out(part, "target") as right:
             for source, target in self.progress.track(
                 tokenised(pairs, self.data, self.text), description=f"reading {part}", total=None
@@ -125,6 +125,13 @@ class Preparation:
                     left.write(source + "\n")
                     right.write(target + "\n")
                     self.written[part] += 1
+
+    def _complete(self, pairs: Iterator[Pair], part: str) -> Iterator[Pair]:
+        for pair in pairs:
+            if all(pair):
+                yield pair
+            else:
+                self.counts[f"{part} pairs dropped: empty"] += 1
 
     def _toy(self, part: str) -> Iterator[Pair]:
         count = self.data.toy if part == "train" else TOY_HELD_OUT

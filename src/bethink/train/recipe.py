@@ -290,6 +290,8 @@ def _check(recipe: Recipe) -> None:
             value = getattr(getattr(recipe, section), key)
             if not least <= value < math.inf:
                 raise UsageError(f"{section}.{key} is {value}, but must be a number of at least {least}")
+    if recipe.data.rough > 1:
+        raise UsageError(f"data.rough is {recipe.data.rough}, but is a share, at most 1")
     if recipe.train.seed >= 1 << 63:
         raise UsageError(f"train.seed is {recipe.train.seed}, but must be below 2^63")
     if recipe.losses.smoothing >= 1:

@@ -141,7 +141,7 @@ export class Line {
     this.retry(what === "wait" ? this.message : "");
   }
 
-  /** Whether the server cannot have heard what was sent last: it hung up for a silence longer than that is ago. */
+  /** Whether what was sent last crossed with the server's hanging up: the silence it complains of began before that. */
   crossed() {
     return performance.now() - this.spoke < (this.idle * 1000) / 2;
   }
