@@ -4,8 +4,8 @@
     python benchmarks/precision.py --quick                 the toy model on sentences of its own language: seconds, to see that all works
 
 The model must have its weights: a run of `bethink train`, or what `bethink judge` made of one. BLEU and latency are of each by itself. To
-compare decisions, both are given the words that float32 wrote, and a READ or WRITE of float32 counts as agreed if int8 comes to the same
-point of the sentence and does the same there. (The toy model's weights are read back from its graphs.)
+compare decisions, both are given the words that float32 wrote: how often does int8 come to where float32 stood, so much read and so much
+written, and how often does it do the same there, READ or WRITE? (The toy model's weights are read back from its graphs.)
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def main() -> None:
     signature = found["int8"][0].scores.quality["standard"]["BLEU"].signature
     shared.save(options.json, {**facts, "signature": signature, "results": rows})
     curves([*found["float32"], *found["int8"]], options.out, "LAAL", "simuleval", quality_profile="standard")
-    headings = ("policy", "BLEU float32", "int8", "difference", "LAAL float32", "int8", "decisions alike")
+    headings = ("policy", "BLEU float32", "int8", "difference", "LAAL float32", "int8", "decisions met", "made alike")
     shared.show("Float32 and int8", headings, [told(row) for row in rows], f"{options.json} and {options.out} written")
 
 
@@ -101,16 +101,17 @@ def with_weights(name: str, to: Path) -> Path:
     return to
 
 
-def agreement(one: Translator, other: Translator, sources: Sequence[str], policy: Policy) -> float:
-    """The share of the first one's decisions that the other makes, too, given the words that the first one wrote."""
+def agreement(one: Translator, other: Translator, sources: Sequence[str], policy: Policy) -> tuple[float, float]:
+    """Given the words that the first one wrote: the share of its decisions that the other comes to, and of these the ones it makes, too."""
     given = list(written(one, sources, policy))
     rules = [policy] * len(given)
-    alike = made = 0
+    made = met = alike = 0
     for mine, theirs in zip(follow(one, given, rules), follow(other, given, rules), strict=True):
-        decided = decisions(mine)
+        decided, others = decisions(mine), decisions(theirs)
         made += len(decided)
-        alike += len(decided & decisions(theirs))
-    return alike / made
+        met += len(decided.keys() & others.keys())
+        alike += len(decided.items() & others.items())
+    return met / made, alike / met
 
 
 def written(translator: Translator, sources: Sequence[str], policy: Policy) -> Iterator[Gold]:
@@ -121,13 +122,13 @@ def written(translator: Translator, sources: Sequence[str], policy: Policy) -> I
         yield Gold(source, Side(words, ()), Side(tokens, ()), ())
 
 
-def decisions(steps: Sequence[Step]) -> set[tuple[int, int, bool]]:
+def decisions(steps: Sequence[Step]) -> dict[tuple[int, int], bool]:
     """Where a sentence stood, in tokens read and written, and whether it was written next."""
     stood = [(0, 0), *((step.read, step.written) for step in steps)]
-    return {(*here, after[1] > here[1]) for here, after in pairwise(stood)}
+    return {here: after[1] > here[1] for here, after in pairwise(stood)}
 
 
-def compared(float32: Result, int8: Result, alike: float) -> dict[str, str | float]:
+def compared(float32: Result, int8: Result, agreed: tuple[float, float]) -> dict[str, str | float]:
     def of(result: Result) -> dict[str, float]:
         lags = result.scores.latency["simuleval"]
         return {
@@ -137,7 +138,8 @@ def compared(float32: Result, int8: Result, alike: float) -> dict[str, str | flo
 
     sides = {"float32": of(float32), "int8": of(int8)}
     flat = {f"{side}_{name}": round(value, 4) for side, values in sides.items() for name, value in values.items()}
-    return {"policy": float32.policy, **flat, "decisions_alike": round(alike, 5)}
+    met, alike = agreed
+    return {"policy": float32.policy, **flat, "decisions_met": round(met, 5), "decisions_alike": round(alike, 5)}
 
 
 def told(row: dict[str, str | float]) -> list[str]:
@@ -149,7 +151,7 @@ def told(row: dict[str, str | float]) -> list[str]:
         f"{after:.2f}",
         f"{after - before:+.2f}",
         *lags,
-        f"{row['decisions_alike']:.2%}",
+        *(f"{row[name]:.2%}" for name in ("decisions_met", "decisions_alike")),
     ]
 
 
