@@ -51,7 +51,8 @@ def test_the_grid_changes_no_loss_and_no_gradient(build: str) -> None:
     found = backward(objective, padded)
     for name, value in plain.items():
         torch.testing.assert_close(found[name], value)
-    torch.testing.assert_close(flat.gradient, expected, rtol=1e-4, atol=1e-5)
+    # padding changes the order in which numbers are summed, so each is as exact as the largest
+    torch.testing.assert_close(flat.gradient, expected, rtol=0, atol=1e-5 * float(expected.abs().max()))
 
 
 def test_what_is_on_the_grid_stays_as_it_is() -> None:
