@@ -18,13 +18,14 @@ from pathlib import Path
 import shared
 
 from bethink import toy
+from bethink.errors import BethinkError
 from bethink.evaluate import Result, evaluate, load_pairs
 from bethink.evaluate.analyses.forced import follow
 from bethink.evaluate.analyses.gold import Gold, Side
 from bethink.evaluate.plots import curves
-from bethink.export import export
-from bethink.files import write_atomically
-from bethink.folder import WEIGHTS, Folder, create, find
+from bethink.export import export, write
+from bethink.export.restore import load_any
+from bethink.folder import WEIGHTS, Folder, find
 from bethink.policy import Policy, parse
 from bethink.text import EOS
 from bethink.trace import Step
@@ -85,19 +86,10 @@ def texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def with_weights(name: str, to: Path) -> Path:
     """A model that can be exported; one that was shipped as graphs alone gets its weights back from them."""
-    from safetensors.torch import save
-
-    from bethink.export.restore import load_any
-    from bethink.model.weights import unique_tensors
-
     old = Folder.open(find(name))
     if old.has(WEIGHTS):
         return old.path
-    to.mkdir()
-    write_atomically(to / WEIGHTS, save(unique_tensors(load_any(old))))
-    words = {"source": old.source, "target": old.target}
-    about = old.about | {"precision": "float32"}
-    create(to, name=old.name, model=old.model, vocabularies=words, files=[WEIGHTS], policy=old.policy, about=about)
+    write(load_any(old).eval(), old, to, weights=True)
     return to
 
 
@@ -156,4 +148,7 @@ def told(row: dict[str, str | float]) -> list[str]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except BethinkError as error:
+        raise SystemExit(str(error)) from None

@@ -56,6 +56,14 @@ def test_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pe["int8_BLEU"] == pytest.approx(pe["float32_BLEU"], abs=5)
 
 
+def test_a_model_that_is_not_there_is_one_sentence() -> None:
+    argv = [sys.executable, str(ROOT / "benchmarks" / "precision.py"), "nosuch"]
+    told = subprocess.run(argv, capture_output=True, text=True, check=False)
+    assert told.returncode == 1
+    assert "no model 'nosuch'" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
 @pytest.mark.parametrize("name", ["policies", "precision", "scaling", "startup"])
 def test_help_teaches(name: str) -> None:
     argv = [sys.executable, str(ROOT / "benchmarks" / f"{name}.py"), "--help"]
