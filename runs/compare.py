@@ -108,6 +108,9 @@ def options() -> argparse.ArgumentParser:
     two.add_argument(
         "--int8", action="store_true", help="each model as int8 graphs, as it would be shipped: quick on a CPU"
     )
+    two.add_argument(
+        "--wait", action="store_true", help="go on until systems that are still being trained are done, too"
+    )
     two.add_argument("--device", metavar="NAME", help="where torch computes (default: a GPU if there is one)")
 
     three = verb(ship, "pack every trained model, its log and its cost into files that travel")
@@ -298,7 +301,8 @@ def judge(args: argparse.Namespace) -> int:
 def evaluate(args: argparse.Namespace) -> int:
     tests = [Test("dev", name, source, reference, args.limit) for name, source, reference in args.dev]
     tests += [Test("test", name, source, reference) for name, source, reference in args.test]
-    measure_all(args.work, selected(args), tests, Machine(args.device, args.batch), jobs=args.jobs, int8=args.int8)
+    machine = Machine(args.device, args.batch)
+    measure_all(args.work, selected(args), tests, machine, jobs=args.jobs, int8=args.int8, patient=args.wait)
     return 0
 
 

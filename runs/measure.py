@@ -7,11 +7,11 @@ import multiprocessing
 import re
 import statistics
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tables
 from systems import FIXED, System, choices, each
@@ -29,7 +29,9 @@ from bethink.translator import Translator
 
 LAG, BLEU = tables.lag("simuleval", "LAAL"), tables.bleu("standard")  # what choices are made by
 VERDICTS, MADE = "verdicts.json", "made.json"  # beside results.json: what was decided, and what it was made with
+PAUSE = 5.0  # seconds between two looks at what there is to do
 INT8 = "int8"  # in the folder of a run: its model as it would be shipped
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,9 @@ class Task:
         files = {"source": Path(self.test.source), "reference": Path(self.test.reference)}
         for name in self.system.parts:
             files[f"model {name}"] = folder.find(model_of(self.work, name)) / folder.CONFIG
-        return {"limit": self.test.limit} | {name: folder.sha256(path) for name, path in files.items()}
+        return {"limit": self.test.limit} | {
+            name: digest(path, path.stat().st_mtime_ns) for name, path in files.items()
+        }
 
     def accepted(self) -> float | None:
         """The share of verdicts in favour, where verdicts were counted."""
@@ -95,23 +99,62 @@ class Machine:
 
 
 def measure_all(
-    work: Path, systems: Sequence[System], tests: Sequence[Test], machine: Machine, *, jobs: int = 1, int8: bool = False
+    work: Path,
+    systems: Sequence[System],
+    tests: Sequence[Test],
+    machine: Machine,
+    *,
+    jobs: int = 1,
+    int8: bool = False,
+    patient: bool = False,
 ) -> None:
+    """All that there is to do; who is patient waits for systems that are still being trained, so that they need not wait for each other."""
     for test in tests:
         load_pairs(test.source, test.reference)  # what cannot be read is told before anything is computed
-    ready = [system for system in systems if trained(system, work)]
-    for name in dict.fromkeys(name for system in ready for name in system.parts) if int8 else ():
+    if jobs > 1:
+        machine = replace(machine, threads=1)
+    busy: dict[Future[str], Task] = {}
+    done = 0
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) if jobs > 1 else Here() as pool:
+        while True:
+            ready = [system for system in systems if not lacking(system, work)]
+            if int8:
+                make_small(work, ready)
+            todo = [task for task in plan(work, ready, tests) if task not in busy.values() and task.result() is None]
+            for task in todo[: 2 * jobs - len(busy)]:  # not all at once: what is trained meanwhile may come first
+                busy[pool.submit(measure, task, machine)] = task
+            if not busy and not (patient and len(ready) < len(systems)):
+                break
+            if not busy:
+                time.sleep(PAUSE)
+            for finished in wait(busy, timeout=PAUSE).done:
+                del busy[finished]
+                done += 1
+                print(f"{done} done: {finished.result()}", flush=True)
+    for system in systems:
+        if missing := lacking(system, work):
+            print(f"{system.name}: not evaluated, since there is no model in {', '.join(missing)}", flush=True)
+
+
+class Here(Executor):
+    """One job: in this process, at once."""
+
+    def submit(self, do: Callable[..., T], /, *args: Any, **options: Any) -> Future[T]:
+        done: Future[T] = Future()
+        done.set_result(do(*args, **options))
+        return done
+
+
+@functools.cache
+def digest(path: Path, _written: int) -> str:
+    """Of a file as it was when it was written; the same few are asked for again and again."""
+    return folder.sha256(path)
+
+
+def make_small(work: Path, systems: Sequence[System]) -> None:
+    for name in dict.fromkeys(name for system in systems for name in system.parts):
         if not (work / name / INT8).is_dir():
             export(folder.find(work / name), work / name / INT8, precision="int8", name=name)
-    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
-        while todo := [task for task in plan(work, ready, tests) if task.result() is None]:
-            if jobs == 1:
-                said: Iterator[str] = (measure(task, machine) for task in todo)
-            else:
-                single = replace(machine, threads=1)
-                said = (done.result() for done in as_completed([pool.submit(measure, task, single) for task in todo]))
-            for number, line in enumerate(said, start=1):
-                print(f"{number}/{len(todo)} {line}", flush=True)
 
 
 def model_of(work: Path, name: str) -> Path:
@@ -119,15 +162,13 @@ def model_of(work: Path, name: str) -> Path:
     return small if (small := work / name / INT8).is_dir() else work / name
 
 
-def trained(system: System, work: Path) -> bool:
-    lacking = [
+def lacking(system: System, work: Path) -> list[str]:
+    """What it is made of and has no model yet."""
+    return [
         name
         for name in system.parts
         if not any((work / name / inner / folder.CONFIG).is_file() for inner in (".", "model"))
     ]
-    if lacking:
-        print(f"{system.name}: not evaluated, since there is no model in {', '.join(lacking)}", flush=True)
-    return not lacking
 
 
 def plan(work: Path, systems: Sequence[System], tests: Sequence[Test]) -> Iterator[Task]:
@@ -136,7 +177,7 @@ def plan(work: Path, systems: Sequence[System], tests: Sequence[Test]) -> Iterat
         for system in systems:
             tasks = {
                 task.policy: task
-                for pattern in system.policies
+                for pattern in (system.policies if test.role == "dev" else system.reported)
                 for option in options_for(work, system, pattern, tests, every=test.role == "dev")
                 for task in resolved(work, test, system, option)
             }

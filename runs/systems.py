@@ -34,12 +34,17 @@ class System:
     )
     bank: tuple[str, ...] = ()  # systems that it asks in turn, by lag; it has nothing of its own to train
     judges: str = ""  # the system that it is, with a judge added; it has nothing else to train
+    finals: tuple[str, ...] | None = None  # those of its policies that test sets meet, if not all
     curve: str = ""  # whose points its points are, if not its own
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The systems whose models it needs."""
         return self.bank or (self.name,)
+
+    @property
+    def reported(self) -> tuple[str, ...]:
+        return self.policies if self.finals is None else self.finals
 
     @property
     def label(self) -> str:
@@ -56,22 +61,35 @@ SYSTEMS = (
     System("multi-path", "system=multi-path", (FIXED, SCHEDULES, *ADAPTIVE, "offline")),  # also: a plain continuation
     System("adaptive-wait-k", "", ADAPTIVE, bank=WAITING),
     System(
-        "ped", "system=ped", (FIXED, PE, FLIP, *PUBLISHED, f"random {PE}", SCHEDULES, *ADAPTIVE, "offline"), cost=2.0
+        "ped",
+        "system=ped",
+        (FIXED, PE, FLIP, *PUBLISHED, f"random {PE}", SCHEDULES, *ADAPTIVE, "offline"),
+        cost=2.0,
+        finals=(FIXED, PE, FLIP, f"random {PE}", "offline"),
     ),
     # what PED is made of, one part taken away; without post-evaluation it is the fixed policy of `ped` above
-    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, PE), cost=2.0),
-    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, PE), cost=2.0),
-    System("ped-without-token", "system=ped losses.token=0", (FIXED, PE), cost=2.0),
-    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, PE), cost=2.0),
-    System("ped-published", "system=ped losses.token=1", (FIXED, PE), cost=2.0),  # the released weights of the losses
-    System("disturbed", "system=disturbed", (FIXED,)),  # a plain continuation on disturbed paths, without capsules
+    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, PE), cost=2.0, finals=()),
+    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, PE), cost=2.0, finals=()),
+    System("ped-without-token", "system=ped losses.token=0", (FIXED, PE), cost=2.0, finals=()),
+    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, PE), cost=2.0, finals=()),
+    System(
+        "ped-published", "system=ped losses.token=1", (FIXED, PE), cost=2.0, finals=()
+    ),  # the released weights of the losses
+    System(
+        "disturbed", "system=disturbed", (FIXED,), finals=()
+    ),  # a plain continuation on disturbed paths, without capsules
     # ours: the degree learns from word alignments (data.align=true), half of the paths follow them, a judge looks at each word
     System(
-        "aligned", "system=aligned", (FIXED, WEIGH, f"random {WEIGH}", SCHEDULES, *ADAPTIVE, PE, "offline"), cost=1.35
+        "aligned",
+        "system=aligned",
+        (FIXED, WEIGH, f"random {WEIGH}", SCHEDULES, *ADAPTIVE, PE, "offline"),
+        cost=1.35,
+        finals=(FIXED, SCHEDULES, "offline"),
     ),
-    System("aligned-without-paths", "system=aligned paths.aligned=0", (FIXED, WEIGH), cost=1.35),
+    System("aligned-without-paths", "system=aligned paths.aligned=0", (FIXED, WEIGH), cost=1.35, finals=()),
     System("judged", "", (*WEIGH_JUDGED, *(f"random {weigh}" for weigh in WEIGH_JUDGED)), judges="aligned"),
-    System("judged-ped", "", WEIGH_JUDGED, judges="ped"),  # a judge who is shown a degree that no alignment taught
+    System("judged-without-paths", "", WEIGH_JUDGED, judges="aligned-without-paths", finals=()),
+    System("judged-ped", "", WEIGH_JUDGED, judges="ped", finals=()),  # who is shown a degree that no alignment taught
     System("judged-multi-path", "", WEIGH_JUDGED, judges="multi-path"),  # or none at all
 )
 
@@ -97,6 +115,7 @@ PICTURES = {
         ("aligned-without-paths", "weigh"),
         ("judged", "weigh"),
         ("judged", "random-weigh"),
+        ("judged-without-paths", "weigh"),
         ("judged-ped", "weigh"),
         ("judged-multi-path", "weigh"),
     ),
@@ -126,6 +145,7 @@ RIVALS = (
     ("aligned", "weigh"),
     ("judged", "weigh"),
     ("judged", "random-weigh"),
+    ("judged-without-paths", "weigh"),
     ("judged-ped", "weigh"),
     ("judged-multi-path", "weigh"),
 )

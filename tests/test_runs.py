@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -60,13 +61,14 @@ def table(runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     fixed, pe, weigh = "wait-k:k={1,3,9}", "pe:k={1,3},rho=<0.001,0.9>,r=2", "weigh:k=1,r=3,rate=1.2,rho=0.5"
     rows = (
         systems.System("wait-1", "system=wait-k paths.k=1", ("wait-k:k=1",), curve="wait-k"),
-        systems.System("multi-path", "system=multi-path", (fixed,)),
+        systems.System("multi-path", "system=multi-path", (fixed, "offline"), finals=(fixed,)),
         systems.System("bank", "", ("adaptive:rho_1=0.2,rho_k=0,k_max=10",), bank=("wait-1", "wait-3")),
         systems.System("ped", "system=ped", (fixed, pe, f"random {pe}"), cost=2),
         systems.System("judged", "", (weigh, f"random {weigh}"), judges="ped"),
     )
     monkeypatch.setattr(runs("compare"), "SYSTEMS", rows)
     monkeypatch.setattr(runs("measure"), "FIXED", fixed)
+    monkeypatch.setattr(runs("measure"), "PAUSE", 0.05)
     monkeypatch.setattr(runs("report"), "SAMPLES", 20)
 
 
@@ -142,11 +144,21 @@ def test_a_comparison_from_training_to_tables(
         "random-weigh",
         "weigh",
     ]
+    plain = {role: {path.name for path in (results / role).glob("*/multi-path/*")} for role in ("dev", "test")}
+    assert plain["dev"] - plain["test"] == {"offline"}, "test sets meet only what is to be reported"
     before = {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
     assert compare(["evaluate", str(work), *sets]) == 0
     assert before == {path: path.stat().st_mtime_ns for path in results.rglob("results.json")}
 
     small = tmp_path / "small"
+    small.mkdir()
+    trained = threading.Timer(0.2, lambda: (small / "multi-path").symlink_to(work / "multi-path"))
+    trained.start()
+    assert compare(["evaluate", str(small), *sets, "--systems", "multi-path", "--wait"]) == 0
+    assert len(list((small / "results").rglob("results.json"))) == 7, "what was trained meanwhile is evaluated, too"
+    trained.join()
+
+    small = tmp_path / "smaller"
     shutil.copytree(work / "multi-path", small / "multi-path")
     assert compare(["evaluate", str(small), *sets, *systems, "--int8"]) == 0
     assert Folder.open(small / "multi-path" / "int8").about["precision"] == "int8"
