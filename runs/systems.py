@@ -67,6 +67,14 @@ SYSTEMS = (
         cost=2.0,
         finals=(FIXED, PE, FLIP, f"random {PE}", "offline"),
     ),
+    # its constraints, given time to be learned: not on equal terms, but what the paper's form can do at its best
+    System(
+        "ped-longer",
+        "system=ped train.updates=3000 train.validate=3000 train.warmup=200",
+        (FIXED, PE, "offline"),
+        cost=6.0,
+        finals=(FIXED, PE),
+    ),
     # what PED is made of, one part taken away; without post-evaluation it is the fixed policy of `ped` above
     System("ped-without-disturbed", "system=ped-multi-path", (FIXED, PE), cost=2.0, finals=()),
     System("ped-without-segment", "system=ped losses.segment=0", (FIXED, PE), cost=2.0, finals=()),
@@ -123,6 +131,7 @@ PICTURES = {
         ("ped", "pe"),
         ("ped", "wait-k"),
         ("ped", "random"),
+        ("ped-longer", "pe"),
         ("ped-without-disturbed", "pe"),
         ("ped-without-segment", "pe"),
         ("ped-without-token", "pe"),
@@ -140,6 +149,7 @@ RIVALS = (
     ("ped", "pe"),
     ("ped", "pe-flip"),
     ("ped", "random"),
+    ("ped-longer", "pe"),
     ("aligned", "wait-k"),
     ("aligned", "adaptive"),
     ("aligned", "weigh"),
