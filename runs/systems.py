@@ -17,6 +17,7 @@ FIXED = "wait-k:k={1,3,5,7,9}"
 SCHEDULES = "wait-k:k={1,3,5,7},rate=1.2"  # that read faster than they write: what any cleverer policy must beat
 ADAPTIVE = ("adaptive:rho_1={0.2,0.4,0.6,0.8,1},rho_k=0,k_max=10", "adaptive:rho_1=1,rho_k={0.2,0.4,0.6,0.8},k_max=10")
 PE = "pe:k={1,3,5,7,9},rho=<0.05,0.1,0.2,0.3>,r=2"
+SHORT = "pe:k={1,5,9},rho=<0.05,0.1,0.2,0.3>,r=2"  # where only the difference that a part makes is asked for
 PUBLISHED = ("pe:k={1,3,5,7,9},rho=0.24,r=2", "pe-flip:k={1,3,5,7,9},tau=0.12")  # the paper's own settings
 FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05>"
 WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=0.9"  # by the candidate's probability
@@ -76,16 +77,14 @@ SYSTEMS = (
         finals=(FIXED, PE),
     ),
     # what PED is made of, one part taken away; without post-evaluation it is the fixed policy of `ped` above
-    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, PE), cost=2.0, finals=()),
-    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, PE), cost=2.0, finals=()),
-    System("ped-without-token", "system=ped losses.token=0", (FIXED, PE), cost=2.0, finals=()),
-    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, PE), cost=2.0, finals=()),
-    System(
-        "ped-published", "system=ped losses.token=1", (FIXED, PE), cost=2.0, finals=()
-    ),  # the released weights of the losses
-    System(
-        "disturbed", "system=disturbed", (FIXED,), finals=()
-    ),  # a plain continuation on disturbed paths, without capsules
+    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, SHORT), cost=2.0, finals=()),
+    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, SHORT), cost=2.0, finals=()),
+    System("ped-without-token", "system=ped losses.token=0", (FIXED, SHORT), cost=2.0, finals=()),
+    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, SHORT), cost=2.0, finals=()),
+    # the released weights of the losses
+    System("ped-published", "system=ped losses.token=1", (FIXED, SHORT), cost=2.0, finals=()),
+    # a plain continuation on disturbed paths, without capsules
+    System("disturbed", "system=disturbed", (FIXED,), finals=()),
     # ours: the degree learns from word alignments (data.align=true), half of the paths follow them, a judge looks at each word
     System(
         "aligned",
@@ -94,11 +93,18 @@ SYSTEMS = (
         cost=1.35,
         finals=(FIXED, SCHEDULES, "offline"),
     ),
-    System("aligned-without-paths", "system=aligned paths.aligned=0", (FIXED, WEIGH), cost=1.35, finals=()),
+    System(  # the degree alone, on the paths of multi-path
+        "aligned-without-paths",
+        "system=ped-multi-path losses.segment=0 losses.token=0 losses.degree=0.2 model.capsules.scale=3",
+        (FIXED, WEIGH),
+        cost=1.35,
+        finals=(),
+    ),
     System("judged", "", (*WEIGH_JUDGED, *(f"random {weigh}" for weigh in WEIGH_JUDGED)), judges="aligned"),
     System("judged-without-paths", "", WEIGH_JUDGED, judges="aligned-without-paths", finals=()),
-    System("judged-ped", "", WEIGH_JUDGED, judges="ped", finals=()),  # who is shown a degree that no alignment taught
-    System("judged-multi-path", "", WEIGH_JUDGED, judges="multi-path"),  # or none at all
+    # judges who are shown a degree that no alignment taught, or none at all
+    System("judged-ped", "", WEIGH_JUDGED, judges="ped-longer", finals=()),
+    System("judged-multi-path", "", WEIGH_JUDGED, judges="multi-path"),
 )
 
 # picture: the lines in it, each a system (or curve) and a kind of policy
