@@ -2,6 +2,7 @@
 
     python benchmarks/training.py                          multi-path and ped at Transformer-Base size
     python benchmarks/training.py --profile                and the kernels that take the time
+    python benchmarks/training.py --residuals plain fused  what the fused residual connections and LayerNorms are worth
     python benchmarks/training.py --tiny --device cpu      a few seconds, to see that everything works
 
 Utilisation is the arithmetic the model needs for its real tokens, padding and recomputation not counted, over what the same GPU does
@@ -17,11 +18,15 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional as F
 
+from bethink.model import layers
 from bethink.model.config import ModelConfig
 from bethink.text import PAD
 from bethink.train.data import Update
@@ -49,6 +54,7 @@ KERNELS = 40  # in a profile
 class Speed:
     system: str
     compiled: bool
+    residuals: str  # fused, or plain PyTorch
     tokens_per_second: float  # target tokens, padding not counted
     milliseconds: float  # per update
     gigabytes: float  # most memory held at once
@@ -68,21 +74,17 @@ def main() -> None:
         rate = matmul_rate(group.device, 256 if options.tiny else 8192)
         print(f"{name(group.device)}: {rate / 1e12:.0f} TFLOP/s in a bfloat16 matrix product", flush=True)
         speeds = []
-        for system in options.systems:
-            for compiled in options.compiled:
-                changes = [
-                    f"system={system}",
-                    f"train.compile={str(compiled).lower()}",
-                    f"train.tokens={options.tokens}",
-                ]
-                recipe = Recipe.load("de-en", [*settings, "train.buckets=1", *changes, *options.changes])
-                trainer = Trainer(recipe, about(sizes["vocabulary"]), Path(folder), Path(folder), None, group)
-                speeds.append(measure(trainer, options, rate))
-                print(row(speeds[-1]), flush=True)
-                if options.profile:
-                    profile(trainer)
-                del trainer
-                release(group.device)
+        for system, compiled, residuals in product(options.systems, options.compiled, options.residuals):
+            choose(residuals)
+            changes = [f"system={system}", f"train.compile={str(compiled).lower()}", f"train.tokens={options.tokens}"]
+            recipe = Recipe.load("de-en", [*settings, "train.buckets=1", *changes, *options.changes])
+            trainer = Trainer(recipe, about(sizes["vocabulary"]), Path(folder), Path(folder), None, group)
+            speeds.append(measure(trainer, options, rate, residuals))
+            print(row(speeds[-1]), flush=True)
+            if options.profile:
+                profile(trainer)
+            del trainer
+            release(group.device)
     print("\n".join([HEAD, *map(row, speeds)]))
     if options.json:
         options.json.write_text(json.dumps([asdict(speed) for speed in speeds], indent=2) + "\n", encoding="utf-8")
@@ -93,6 +95,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("changes", nargs="*", help="changes to the recipe de-en, as model.norm=post")
     parser.add_argument("--systems", nargs="+", default=["multi-path", "ped"])
     parser.add_argument("--compiled", nargs="+", type=lambda text: text == "yes", default=[False, True], help="no, yes")
+    parser.add_argument("--residuals", nargs="+", choices=list(RESIDUALS), default=list(RESIDUALS)[-1:])
     parser.add_argument("--tokens", type=int, default=32768, help="positions on the longer side of an update")
     parser.add_argument("--updates", type=int, default=40, help="measured, after the same ones ran twice")
     parser.add_argument("--device")
@@ -100,6 +103,32 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     return parser.parse_intermixed_args()
+
+
+def plain_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    return F.layer_norm(x, weight.shape, weight, bias, eps)
+
+
+def plain_add(x: Tensor, change: Tensor, chance: float) -> Tensor:
+    return x + F.dropout(change, chance)
+
+
+def plain_add_norm(
+    x: Tensor, change: Tensor, weight: Tensor, bias: Tensor, eps: float, chance: float, _: torch.dtype | None = None
+) -> tuple[Tensor, Tensor]:
+    x = plain_add(x, change, chance)
+    return x, plain_norm(x, weight, bias, eps)
+
+
+RESIDUALS = {"plain": {"norm": plain_norm, "add": plain_add, "add_norm": plain_add_norm}}
+if layers.FUSED:
+    RESIDUALS["fused"] = {part: getattr(layers.fused, part) for part in RESIDUALS["plain"]}
+
+
+def choose(residuals: str) -> None:
+    """Puts the plain formulas in the place of the fused kernels, or these back there."""
+    for part, compute in RESIDUALS[residuals].items() if layers.FUSED else ():
+        setattr(layers.fused, part, compute)
 
 
 def write_corpus(folder: Path, *, sentences: int, vocabulary: int, seed: int) -> None:
@@ -124,7 +153,7 @@ def about(vocabulary: int) -> dict[str, object]:
     return {"fingerprint": "made up", "source": {"size": vocabulary}, "target": {"size": vocabulary}}
 
 
-def measure(trainer: Trainer, options: argparse.Namespace, rate: float) -> Speed:
+def measure(trainer: Trainer, options: argparse.Namespace, rate: float, residuals: str) -> Speed:
     device = trainer.group.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -139,6 +168,7 @@ def measure(trainer: Trainer, options: argparse.Namespace, rate: float) -> Speed
     return Speed(
         system=trainer.recipe.system,
         compiled=trainer.config.compile,
+        residuals=residuals,
         tokens_per_second=tokens / seconds,
         milliseconds=1000 * seconds / len(updates),
         gigabytes=torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else 0.0,
@@ -211,17 +241,21 @@ def name(device: torch.device) -> str:
 
 
 def release(device: torch.device) -> None:
+    torch.compiler.reset()  # what the next trainer compiles must not count as compiled once more
     gc.collect()  # a trainer and its recordings refer to each other
     if device.type == "cuda":
         torch.cuda.empty_cache()
 
 
-HEAD = f"{'system':12} {'compiled':8} {'tokens/s':>10} {'ms':>8} {'GB':>6} {'TFLOP/s':>8} {'used':>6} {'pads':>6} {'first':>7} loss"
+HEAD = (
+    f"{'system':12} {'compiled':8} {'residuals':9} {'tokens/s':>10} {'ms':>8} {'GB':>6} {'TFLOP/s':>8} "
+    f"{'used':>6} {'pads':>6} {'first':>7} loss"
+)
 
 
 def row(speed: Speed) -> str:
     return (
-        f"{speed.system:12} {'yes' if speed.compiled else 'no':8} {speed.tokens_per_second:10,.0f} "
+        f"{speed.system:12} {'yes' if speed.compiled else 'no':8} {speed.residuals:9} {speed.tokens_per_second:10,.0f} "
         f"{speed.milliseconds:8.1f} {speed.gigabytes:6.1f} {speed.teraflops:8.1f} {speed.utilisation:6.1%} "
         f"{speed.padding:6.1%} {speed.first:6.1f}s {speed.loss:.3f}"
     )

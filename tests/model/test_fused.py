@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import pytest
 import torch
@@ -13,8 +14,12 @@ from bethink.model import layers
 from bethink.model.capsules import Capsules
 from bethink.model.config import CapsuleConfig, ModelConfig
 from bethink.text import PAD
+from bethink.train.data import Batch
 from bethink.train.losses import LossConfig, Objective, cross_entropy
 from tests.models import random_model
+
+if layers.FUSED:
+    from bethink.model import fused
 
 pytestmark = pytest.mark.skipif(not layers.FUSED, reason="no GPU with Triton here")
 
@@ -84,9 +89,118 @@ def test_routing_score(dtype: torch.dtype, most: float, written: int, read: int,
     assert error(found, gradients(agreed, [*exact, capsules.score.weight])) < most
 
 
+def residual_inputs(rows: int, width: int, dtype: torch.dtype) -> list[Tensor]:
+    """x, change, weight, bias."""
+    drawn = [torch.randn(size, device="cuda") for size in ((3, rows, width), (3, rows, width), (width,), (width,))]
+    return [x.requires_grad_() for x in (drawn[0] + 1, drawn[1].to(dtype), 1 + 0.1 * drawn[2], 0.1 * drawn[3])]
+
+
+def exactly(inputs: list[Tensor]) -> list[Tensor]:
+    return [x.detach().double().requires_grad_() for x in inputs]
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize(("rows", "width"), [(7, 40), (1, 512), (1001, 512)])
+class TestResidual:
+    def test_norm(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
+        inputs = residual_inputs(rows, width, dtype)
+        x, _, weight, bias = inputs
+        with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
+            out = fused.norm(x, weight, bias, 1e-5)
+        assert out.dtype == dtype
+        exact, _, *affine = exactly(inputs)
+        expected = gradients(F.layer_norm(exact, (width,), *affine), [exact, *affine])
+        assert error(gradients(out, [x, weight, bias]), expected) < most
+
+    def test_sum(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
+        x, change, *_ = residual_inputs(rows, width, dtype)
+        total = fused.add(x, change, 0.0)
+        assert total.dtype == torch.float32
+        assert error(gradients(total, [x, change]), gradients(x + change, [x, change])) < 1e-6
+
+    def test_sum_and_norm(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
+        inputs = residual_inputs(rows, width, dtype)
+        exact = exactly(inputs)
+        found = torch.cat(fused.add_norm(*inputs, 1e-5, 0.0, dtype), dim=-1)
+        total = exact[0] + exact[1]
+        expected = torch.cat([total, F.layer_norm(total, (width,), *exact[2:])], dim=-1)
+        assert error(gradients(found, inputs), gradients(expected, exact)) < most
+
+    def test_norm_of_the_sum_alone(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
+        """As after a sub-layer that is normalised behind it."""
+        inputs = residual_inputs(rows, width, dtype)
+        exact = exactly(inputs)
+        found = gradients(fused.add_norm(*inputs, 1e-5, 0.0, torch.float32)[1], inputs)
+        expected = gradients(F.layer_norm(exact[0] + exact[1], (width,), *exact[2:]), exact)
+        assert error(found, expected) < most
+
+
+def test_dropout_drops_its_share_and_backward_drops_the_same() -> None:
+    torch.manual_seed(0)
+    inputs = residual_inputs(1001, 512, torch.float32)
+    total, out = fused.add_norm(*inputs, 1e-5, 0.3, torch.float32)
+    kept = (total - inputs[0]).detach().abs() > 0.5 * inputs[1].detach().abs()
+    assert abs(float(kept.float().mean()) - 0.7) < 0.002  # five deviations
+    exact = exactly(inputs)
+    expected = exact[0] + exact[1] * kept / 0.7
+    expected = torch.cat([expected, F.layer_norm(expected, (512,), *exact[2:])], dim=-1)
+    assert error(gradients(torch.cat([total, out], dim=-1), inputs), gradients(expected, exact)) < 1e-5
+
+
+def test_dropout_of_neighbours_is_independent() -> None:
+    torch.manual_seed(0)
+    nothing, ones = torch.zeros(4096, 512, device="cuda"), torch.ones(4096, 512, device="cuda")
+    kept = 2 * (fused.add(nothing, ones, 0.5) > 0).double() - 1
+    for rows, columns in ((1, 0), (2, 0), (4, 0), (0, 1), (0, 8), (4, 8)):
+        together = kept * kept.roll((rows, columns), (0, 1))
+        assert abs(float(together.mean())) < 5 / kept.numel() ** 0.5
+
+
+def test_dropout_follows_the_seed_and_a_recorded_graph_draws_anew() -> None:
+    x, change = torch.zeros(8, 64, device="cuda"), torch.ones(8, 64, device="cuda")
+
+    def seeded(seed: int) -> Tensor:
+        torch.manual_seed(seed)
+        return fused.add(x, change, 0.5)
+
+    assert torch.equal(seeded(1), seeded(1))
+    assert not torch.equal(seeded(1), seeded(2))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        total = fused.add(x, change, 0.5)
+    graph.replay()
+    once = total.clone()
+    graph.replay()
+    assert not torch.equal(once, total)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # what the compiler of some versions imports
+@pytest.mark.parametrize("build", ["pre", "post"])
+def test_compiled_layers(build: str, plainly: Callable[..., list[Tensor]]) -> None:
+    """What is compiled once holds for every length; in bfloat16 it comes about as near to the truth as the plain layers do."""
+    torch.compiler.reset()
+    model = random_model(BUILDS[build]).cuda()
+    plain = model.encoder[0], model.decoder[0]
+    compiled = [torch.compile(layer, dynamic=True) for layer in plain]
+    parameters = [parameter for layer in plain for parameter in layer.parameters()]
+
+    def compute(layers: Sequence[nn.Module], x: Tensor, *, narrow: bool) -> list[Tensor]:
+        readable = torch.ones(len(x), 1, x.shape[1], x.shape[1], dtype=torch.bool, device="cuda").tril()
+        with torch.autocast("cuda", torch.bfloat16, enabled=narrow):
+            memory = plain[1].cross.remember(layers[0](x, None))
+            result, to_x, *others = gradients(layers[1](x, memory, readable, None), [x, *parameters])
+        return [result, to_x, torch.cat([other.flatten() for other in others])]
+
+    for streams, length in ((3, 17), (4, 33)):
+        x = torch.randn(streams, length, 64, device="cuda").requires_grad_()
+        truth, near = (plainly(partial(compute, plain, x, narrow=narrow)) for narrow in (False, True))
+        assert error(compute(compiled, x, narrow=False), truth) < 1e-4
+        assert error(compute(compiled, x, narrow=True), truth) < 2 * error(near, truth)
+
+
 @pytest.mark.parametrize("first", [0, PAD + 1])
 def test_cross_entropy(first: int, plainly: Callable[..., list[Tensor]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bethink.model.fused.CHUNK", 9000 * 5)  # several slices
+    monkeypatch.setattr("bethink.model.fused.cross_entropy.CHUNK", 9000 * 5)  # several slices
     features, table = (torch.randn(*shape, device="cuda").requires_grad_() for shape in ((3, 4, 16), (9000, 16)))
     words = torch.stack([torch.randperm(9000, device="cuda")[:6] for _ in range(12)]).view(3, 4, 6)
     words[1, :, 3:] = PAD
@@ -129,7 +243,7 @@ def test_whole_objective(build: str, length: int, plainly: Callable[..., list[Te
 
     def compute() -> list[Tensor]:
         learner.zero_grad()
-        parts = learner(source, target, path)
+        parts = learner(Batch(source, target, path))
         parts["loss"].backward()
         every = torch.cat([parameter.grad.flatten() for parameter in learner.parameters()])
         return [parts["loss"].detach(), parts["nll"], parts["token"], every]

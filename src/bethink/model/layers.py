@@ -78,11 +78,33 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def enter(self, x: Tensor) -> Tensor:
+        if self.pre and fast(x):
+            return fused.norm(x, *self._affine())
         return self.norm(x) if self.pre else x
 
     def leave(self, x: Tensor, change: Tensor) -> Tensor:
+        if fast(x):
+            return self._leave_fast(x, change)
         x = x + self.dropout(change)
         return x if self.pre else self.norm(x)
+
+    def move_on(self, x: Tensor, change: Tensor, following: Residual) -> tuple[Tensor, Tensor]:
+        """Leaves this sub-layer and enters the following one: x, and what goes in there."""
+        if self.pre and fast(x):
+            return fused.add_norm(x, change, *following._affine(), self._chance())
+        x = self.leave(x, change)
+        return x, following.enter(x)
+
+    def _leave_fast(self, x: Tensor, change: Tensor) -> Tensor:
+        if self.pre:
+            return fused.add(x, change, self._chance())
+        return fused.add_norm(x, change, *self._affine(), self._chance(), x.dtype)[1]
+
+    def _affine(self) -> tuple[Tensor, Tensor, float]:
+        return self.norm.weight, self.norm.bias, self.norm.eps
+
+    def _chance(self) -> float:
+        return self.dropout.p if self.training else 0.0
 
 
 class FeedForward(nn.Module):
@@ -92,8 +114,9 @@ class FeedForward(nn.Module):
         self.into = linear(config.width, config.hidden)
         self.out = linear(config.hidden, config.width)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.residual.leave(x, self.out(F.relu(self.into(self.residual.enter(x)))))
+    def forward(self, x: Tensor, entered: Tensor) -> Tensor:
+        """`entered` is what the residual made of x on the way in."""
+        return self.residual.leave(x, self.out(F.relu(self.into(entered))))
 
 
 class SelfAttention(nn.Module):
@@ -104,12 +127,15 @@ class SelfAttention(nn.Module):
         self.residual = Residual(config)
         self.attention = Attention(config.width, config.heads)
 
-    def forward(self, x: Tensor, mask: Tensor | None, remember: Remember | None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None, remember: Remember | None, following: Residual
+    ) -> tuple[Tensor, Tensor]:
+        """x, and what goes into the sub-layer that follows."""
         entered = self.residual.enter(x)
         memory = self.attention.remember(entered)
         if remember is not None:
             memory = remember(memory)
-        return self.residual.leave(x, self.attention(entered, memory, mask))
+        return self.residual.move_on(x, self.attention(entered, memory, mask), following)
 
 
 class EncoderLayer(nn.Module):
@@ -119,7 +145,7 @@ class EncoderLayer(nn.Module):
         self.feed = FeedForward(config)
 
     def forward(self, x: Tensor, mask: Tensor | None, remember: Remember | None = None) -> Tensor:
-        return self.feed(self.itself(x, mask, remember))  # type: ignore[no-any-return]
+        return self.feed(*self.itself(x, mask, remember, self.feed.residual))  # type: ignore[no-any-return]
 
 
 class DecoderLayer(nn.Module):
@@ -134,9 +160,9 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, source: Memory, readable: Tensor, mask: Tensor | None, remember: Remember | None = None
     ) -> Tensor:
         """`readable` is B 1 T I: the path's mask, one row of g per target position."""
-        x = self.itself(x, mask, remember)
-        x = self.residual.leave(x, self.cross(self.residual.enter(x), source, readable))
-        return self.feed(x)  # type: ignore[no-any-return]
+        x, entered = self.itself(x, mask, remember, self.residual)
+        change = self.cross(entered, source, readable)
+        return self.feed(*self.residual.move_on(x, change, self.feed.residual))  # type: ignore[no-any-return]
 
 
 def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:

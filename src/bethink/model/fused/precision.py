@@ -1,0 +1,11 @@
+"""In what precision the kernels hand their results on."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def working_dtype(x: Tensor) -> torch.dtype:
+    """What matrix products with x will be computed in."""
+    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
