@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
+from heights import MEASURES, draws, heights, point
 from measure import Test, options_for, resolved
 from systems import PICTURES, PUBLISHED, RIVALS, System, each
 from tables import Measure, above, bleu, fixed, insert, lag
@@ -27,6 +28,8 @@ from bethink.files import write_atomically
 LAGS = {name: lag("simuleval", name) for name in ("AL", "LAAL", "DAL")}
 AXES = {"standard": ("LAAL", "simuleval"), "paper": ("AL", "paper")}  # the latency beside each kind of BLEU
 SAMPLES, NEAR = 1000, 1.0  # of the bootstrap; how far apart in latency points may be that it compares
+PACED = "wait-k, rate=1.2"  # the kind of policy that fixed schedules are which read faster than they write
+BASES = (RIVALS[0], (RIVALS[0][0], PACED), ("adaptive-wait-k", "adaptive"))  # what each line is held against as a whole
 Record = dict[str, Any]
 
 
@@ -44,7 +47,8 @@ def gather(work: Path, systems: Sequence[System], profile: str) -> Record:
             raise DataError(f"{test.name} has no results of {', '.join(labels)}; make them with compare.py evaluate")
         results = [result.to_dict() for _, result in found]
         compared = bootstrap(found, labels, profile)
-        sets.append({"role": test.role, "name": test.name, "results": results, "bootstrap": compared})
+        whole = {"heights": above_bases(found, labels, profile), "bootstrap": compared}
+        sets.append({"role": test.role, "name": test.name, "results": results} | whole)
         if test.role == "dev":
             sets[-1]["tried"] = [summary(result) for result in tried(work, systems, test)]
     return {"profile": profile, "labels": labels, "sets": sets}
@@ -108,6 +112,29 @@ def bootstrap(found: Sequence[tuple[Path, Result]], labels: dict[str, str], prof
     return made
 
 
+def kind_of(result: Result) -> str:
+    name = result.policy.partition(":")[0]
+    return PACED if name == "wait-k" and not fixed([result]) else name
+
+
+def above_bases(found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str) -> list[Record]:
+    """How high every line stands above each of the bases, by every measure of latency."""
+    weights = draws(found[0][1].scores.sentences, SAMPLES)
+    published = {policy for pattern in PUBLISHED for policy in each(pattern)}
+    lines: dict[tuple[str, str], list[Any]] = {}
+    for folder, result in found:
+        if result.policy != "offline" and result.policy not in published:
+            place = (labels[result.model], kind_of(result))
+            lines.setdefault(place, []).append(point(folder / result.log, weights, profile))
+    made = []
+    for (name, kind), points in lines.items():
+        others = {base: lines[base] for base in BASES if base in lines and base != (name, kind)}
+        above = {" ".join(base): heights(points, line) for base, line in others.items()}
+        told = {base: {m: h and astuple(h) for m, h in one.items()} for base, one in above.items()}
+        made.append({"system": name, "policy": kind, "points": len(points), "above": told})
+    return made
+
+
 def latency(profile: str) -> Measure:
     measure, counted = AXES[profile]
     return lag(counted, measure)
@@ -132,6 +159,7 @@ def section(record: Record, one: Record, name: str, root: Path) -> str:
         [
             f"**{one['name']}** ({role}, {results[0].scores.sentences:,} sentences)\n",
             *(f"{picture}\n" for picture in pictures(record, one, results, name, root)),
+            *overview(one.get("heights", [])),
             "| system | policy | AL | LAAL | DAL | AL (paper) | BLEU | BLEU (paper) | above multi-path wait-k at equal AL | LAAL | DAL |",
             "|---|---|---|---|---|---|---|---|---|---|---|",
             *(row(result, line(results, labels, *RIVALS[0])) for result in results),
@@ -141,6 +169,25 @@ def section(record: Record, one: Record, name: str, root: Path) -> str:
             *verdicts(one["bootstrap"], AXES[record["profile"]][0]),
         ]
     )
+
+
+def overview(lines: Sequence[Record]) -> Iterator[str]:
+    """One row for each line of points: on the whole, is it higher?"""
+    bases = [" ".join(base) for base in BASES if any(" ".join(base) in line["above"] for line in lines)]
+    if not bases:
+        return
+    yield (
+        "BLEU above other lines, on average over the latencies that both reach, with the bounds of 95 % "
+        f"(bootstrap over sentences, {SAMPLES:,} draws):\n"
+    )
+    yield f"| system | policy | {' | '.join(f'over {base}, {measure}' for base in bases for measure in MEASURES)} |"
+    yield "|---|---|" + "---|" * len(bases) * len(MEASURES)
+    for line in lines:
+        found = [line["above"].get(base, {}).get(measure) for base in bases for measure in MEASURES]
+        cells = ["" if h is None else f"{h[0]:+.1f} ({h[1]:+.1f} to {h[2]:+.1f})" for h in found]
+        if any(cells):
+            yield f"| {line['system']} | {line['policy']} | {' | '.join(cells)} |"
+    yield ""
 
 
 def pictures(record: Record, one: Record, results: Sequence[Result], name: str, root: Path) -> Iterator[str]:

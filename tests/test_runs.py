@@ -15,12 +15,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from bethink import cli, toy
 from bethink.errors import DataError
-from bethink.evaluate import Result, Scores, load_results
+from bethink.evaluate import Result, Scores, evaluate, load_results
 from bethink.evaluate.quality import Quality
 from bethink.export.restore import load_any
 from bethink.folder import WEIGHTS, Folder, sha256
@@ -417,13 +418,15 @@ def test_the_papers_sets_from_their_own_formats_to_the_table(
     assert load_results(next((tmp_path / "runs" / recipe / "results" / "test").rglob("results.json")))
 
 
-def recorded(tmp_path: Path, script: str, corpora: Path, **environment: str) -> list[list[str]]:
+def recorded(tmp_path: Path, script: str, *arguments: Path, **environment: str) -> list[list[str]]:
     """What a script would have Python do."""
     log, stub = tmp_path / "commands", tmp_path / "python"
     stub.write_text(f'#!/bin/sh\nfor word; do printf "%s\\037" "$word"; done >>"{log}"\necho >>"{log}"\n')
     stub.chmod(0o755)
     environment |= {"PYTHON": str(stub), "AT": str(tmp_path), "PATH": os.environ["PATH"]}
-    subprocess.run(["bash", str(ROOT / "runs" / script), str(corpora)], env=environment, check=True, cwd=tmp_path)
+    subprocess.run(
+        ["bash", str(ROOT / "runs" / script), *map(str, arguments)], env=environment, check=True, cwd=tmp_path
+    )
     return [line.split("\037")[:-1] for line in log.read_text(encoding="utf-8").splitlines()]
 
 
@@ -465,13 +468,18 @@ def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Cal
     assert Recipe.load(prepared[3], settings).data.train
 
 
+def texts(folder: Path) -> None:
+    """What the scripts that go on with a trained model draw sentences from, and where they put them."""
+    names = ("europarl.train", "tatoeba.train", "newstest2013", "newstest2015")
+    for name in (f"{name}.{side}" for name in names for side in ("de", "en")):
+        write(folder / "de-en" / name, [f"{name} {n}" for n in range(600)])
+    (folder / "data" / "de-en-part").mkdir(parents=True)
+
+
 def test_the_comparison_goes_on_with_the_bundled_model_and_a_part_of_the_text(
     tmp_path: Path, runs: Callable[[str], Any]
 ) -> None:
-    names = ("europarl.train", "tatoeba.train", "newstest2013", "newstest2015")
-    for name in (f"{name}.{side}" for name in names for side in ("de", "en")):
-        write(tmp_path / "de-en" / name, [f"{name} {n}" for n in range(600)])
-    (tmp_path / "data" / "de-en-part").mkdir(parents=True)
+    texts(tmp_path)
     commands = recorded(tmp_path, "de-en-comparison.sh", tmp_path)
     comparing = [runs("compare").options().parse_args(command[1:]) for command in commands]
     assert [args.do.__name__ for args in comparing] == ["prepare", "trunk", "train", "judge", "evaluate", "tables"]
@@ -482,3 +490,55 @@ def test_the_comparison_goes_on_with_the_bundled_model_and_a_part_of_the_text(
     assert english == german.replace(".de ", ".en ")
     assert len(german.splitlines()) == 200
     assert len((tmp_path / "data" / "de-en-part" / "heard.de").read_text().splitlines()) == 200 + 300
+
+
+def test_the_bundled_model_comes_from_the_one_before_it(tmp_path: Path) -> None:
+    texts(tmp_path)
+    before = tmp_path / "before"
+    commands = recorded(tmp_path, "de-en-shipped.sh", tmp_path, before)
+    assert [command[2] for command in commands if command[:2] == ["-m", "bethink"]] == [
+        *("train", "judge", "export"),
+        *["evaluate"] * 4,
+    ]
+    [training] = [command[3:] for command in commands if command[2:3] == ["train"]]
+    recipe = Recipe.load(training[0], [word for word in training[1:] if "=" in word])
+    assert (recipe.losses.degree, recipe.losses.token, recipe.paths.kind) == (0.2, 0, "multi-path")
+    assert training[training.index("--from") + 1] == str(before)
+    for made in ("degree/model", "judged", "shipped"):
+        (tmp_path / "runs" / "de-en-shipped" / made).mkdir(parents=True)
+    (tmp_path / "commands").unlink()
+    again = recorded(tmp_path, "de-en-shipped.sh", tmp_path, before)
+    assert again == [command for command in commands if command[2:3] not in (["train"], ["judge"], ["export"])]
+
+
+def test_a_line_stands_as_high_above_another_as_its_points_do(runs: Callable[[str], Any]) -> None:
+    heights = runs("heights")
+
+    def line(*points: tuple[float, float]) -> list[Any]:
+        """The same in every draw, by every measure."""
+        return [heights.Point(np.full(3, score), np.full((3, 3), lag)) for lag, score in points]
+
+    base = line((6, 30), (2, 20), (4, 26))
+    flat = heights.heights(line((1, 31), (9, 31)), base)
+    assert set(flat) == {"AL", "LAAL", "DAL"}
+    # above the base from 2 to 6: its mean there is (20 + 26) / 4 + (26 + 30) / 4
+    assert flat["AL"] == heights.Height(31 - 25.5, 31 - 25.5, 31 - 25.5)
+    assert heights.heights(base, base)["DAL"] == heights.Height(0, 0, 0)
+    assert heights.heights(line((5.8, 31), (9, 31)), base)["AL"] is None, "a fifth of a word is too little to say"
+    shaky = [heights.Point(np.array([31.0, 30, 34]), point.lags) for point in line((2, 0), (6, 0))]
+    found = heights.heights(shaky, base)["LAAL"]
+    assert (found.mean, round(found.low, 1), round(found.high, 1)) == (5.5, 4.6, 8.4)
+
+
+def test_a_draw_of_all_sentences_scores_as_the_whole_set_does(tmp_path: Path, runs: Callable[[str], Any]) -> None:
+    heights, translator = runs("heights"), Translator(ROOT / "models" / "toy")
+    pairs = list(toy.sentences(12, 7))
+    sources, references = [""] + [p.source for p in pairs], ["ka"] + [p.target for p in pairs]
+    [result] = evaluate(translator, sources, references, [parse("wait-k:2")], tmp_path)
+    drawn = heights.draws(len(sources), 5)
+    assert drawn.sum(axis=1).tolist() == [len(sources)] * 6
+    for profile in ("paper", "standard"):
+        point = heights.point(tmp_path / result.log, drawn, profile)
+        assert point.bleu[0] == pytest.approx(result.scores.quality[profile]["BLEU"].score)
+        assert len(set(point.bleu.tolist())) > 1
+    assert point.lags[0] == pytest.approx([result.scores.latency["simuleval"][name] for name in heights.MEASURES])

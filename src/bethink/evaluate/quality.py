@@ -79,11 +79,13 @@ def compare(
         raise DataError(f"comparing needs a baseline and at least one more system; got {len(systems)}")
     for predictions in systems.values():
         _require_pairs(predictions, references)
-    metric = _metric(measure, profile)
+    counting = metric(measure, profile)
     from sacrebleu.significance import PairedTest
 
     named: list[tuple[str, Sequence[str]]] = [(name, list(predictions)) for name, predictions in systems.items()]
-    signatures, results = PairedTest(named, {measure: metric}, [list(references)], test_type="bs", n_samples=samples)()
+    signatures, results = PairedTest(
+        named, {measure: counting}, [list(references)], test_type="bs", n_samples=samples
+    )()
     baseline = named[0][1]
     return [
         _comparison(name, result, str(signatures[measure]), same=number > 0 and predictions == baseline)
@@ -99,12 +101,13 @@ def _comparison(system: str, result: Any, signature: str, *, same: bool) -> Comp
 
 def _score(name: str, predictions: Sequence[str], references: Sequence[str], profile: str) -> Quality:
     _require_pairs(predictions, references)
-    metric = _metric(name, profile)
-    result = metric.corpus_score(list(predictions), [list(references)])
-    return Quality(float(result.score), str(metric.get_signature()))
+    counting = metric(name, profile)
+    result = counting.corpus_score(list(predictions), [list(references)])
+    return Quality(float(result.score), str(counting.get_signature()))
 
 
-def _metric(name: str, profile: str) -> Metric:
+def metric(name: str, profile: str) -> Metric:
+    """What sacrebleu counts a measure of a profile with."""
     if profile not in PROFILES:
         raise unknown("quality profile", profile, PROFILES)
     if name not in PROFILES[profile]:

@@ -1,0 +1,110 @@
+"""How high one line of points stands above another, on average over the latencies that both reach, and how sure that is.
+
+Sure by bootstrap over sentences: each draw takes the same sentences of every point, whose BLEU and latencies are counted anew.
+Shapes: N sentences, S draws, of which the first is the whole set as it is, P points, M measures of latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from bethink.evaluate import latency, quality
+from bethink.evaluate.instances import Instance, read_log
+
+MEASURES = ("AL", "LAAL", "DAL")
+ORDERS = 4  # of n-grams
+LEAST = 0.5  # words that two lines have in common, or nothing is said about them
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One policy of one system, in every draw."""
+
+    bleu: Floats  # S
+    lags: Floats  # S M
+
+
+@dataclass(frozen=True)
+class Height:
+    """BLEU above another line, and the bounds within which 95 % of the draws have it."""
+
+    mean: float
+    low: float
+    high: float
+
+
+def draws(sentences: int, samples: int, seed: int = 1) -> Floats:
+    """S N: how often each sentence is in each draw."""
+    drawn = np.random.default_rng(seed).multinomial(sentences, [1 / sentences] * sentences, size=samples)
+    return np.concatenate([np.ones((1, sentences)), drawn])
+
+
+def point(log: Path, weights: Floats, profile: str) -> Point:
+    instances = read_log(log)
+    lags = np.array([_lags(one) for one in instances])
+    spoken = ~np.isnan(lags[:, 0])  # nothing said has no latency
+    return Point(
+        bleu=_bleu(weights @ _counts(instances, profile)),
+        lags=weights[:, spoken] @ lags[spoken] / weights[:, spoken].sum(axis=1, keepdims=True),
+    )
+
+
+def heights(line: Sequence[Point], base: Sequence[Point]) -> dict[str, Height | None]:
+    """By each measure of latency; none where the lines have too little in common."""
+    found: dict[str, Height | None] = {}
+    for number, name in enumerate(MEASURES):
+        each = [_height(_curve(line, number, s), _curve(base, number, s)) for s in range(len(base[0].bleu))]
+        known = np.array([height for height in each[1:] if height is not None])
+        if each[0] is None or 2 * len(known) < len(each):
+            found[name] = None
+        else:
+            low, high = np.percentile(known, [2.5, 97.5])
+            found[name] = Height(each[0], float(low), float(high))
+    return found
+
+
+def _lags(one: Instance) -> list[float]:
+    if not (one.delays and one.source_length):
+        return [np.nan] * len(MEASURES)
+    scored = latency.simuleval(one.delays, one.source_length, one.reference)
+    return [scored[name] for name in MEASURES]
+
+
+def _counts(instances: Sequence[Instance], profile: str) -> Floats:
+    """N (2 + 2 · 4): the lengths of translation and reference, the n-grams that are right and all that there are."""
+    metric = quality.metric("BLEU", profile)
+    scored = [metric.corpus_score([one.prediction], [[one.reference]]) for one in instances]
+    return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scored], dtype=np.float64)
+
+
+def _bleu(sums: Floats) -> Floats:
+    """Of sums of counts; a set without a single right n-gram of some order has none."""
+    said, reference, right, all_of_them = np.split(sums, [1, 2, 2 + ORDERS], axis=1)
+    with np.errstate(divide="ignore"):
+        precision = np.log(right / all_of_them).mean(axis=1)
+    brevity = np.minimum(0, 1 - reference / said)[:, 0]
+    result: Floats = 100 * np.exp(precision + brevity)
+    return result
+
+
+def _curve(line: Sequence[Point], measure: int, draw: int) -> Floats:
+    """2 P: latency and BLEU, the fastest first."""
+    found = np.array([(point.lags[draw, measure], point.bleu[draw]) for point in line])
+    result: Floats = found[np.argsort(found[:, 0])].T
+    return result
+
+
+def _height(line: Floats, base: Floats) -> float | None:
+    low, high = max(line[0, 0], base[0, 0]), min(line[0, -1], base[0, -1])
+    if high - low < LEAST:
+        return None
+    knots = np.unique([low, high, *(x for x in (*line[0], *base[0]) if low < x < high)])
+    apart = np.interp(knots, *line) - np.interp(knots, *base)
+    return float(np.trapezoid(apart, knots) / (high - low))
