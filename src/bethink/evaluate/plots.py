@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from bethink.errors import DataError
 from bethink.evaluate.analyses.intervals import interval
-from bethink.evaluate.drawing import BLACK, PALE, VERMILLION, band, figure_in, level, line, tidy_axes
+from bethink.evaluate.drawing import BLACK, PALE, VERMILLION, band, below, figure_in, level, line, tidy_axes
 from bethink.evaluate.latency import UNITS
 from bethink.evaluate.run import Result, load_results
 from bethink.trace import Translation
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = Mapping[tuple[str, str], Path]  # by model and policy
 
+MANY = 6  # lines, beyond which a legend stands under the picture, or it would hide some
 MOVING = {"weigh": ("k=", "r=")}  # settings that make a policy slower or faster; of the others it is k alone
 
 
@@ -79,7 +80,9 @@ def curves(
                 band(axes, points, known, number)
         axes.set_xlabel(f"{latency} ({UNITS[profile]}, {profile} profile)")
         axes.set_ylabel(f"{quality} ({chosen} profile)" + (", band: 95 % interval" if halves else ""))
-        tidy_axes(axes)
+        tidy_axes(axes, "best" if len(lines) <= MANY else None)
+        if len(lines) > MANY:
+            below(axes, 2)
 
 
 def degree(
