@@ -109,7 +109,11 @@ def options() -> argparse.ArgumentParser:
         "--int8", action="store_true", help="each model as int8 graphs, as it would be shipped: quick on a CPU"
     )
     two.add_argument(
-        "--wait", action="store_true", help="go on until systems that are still being trained are done, too"
+        "--wait",
+        type=float,
+        default=0,
+        metavar="S",
+        help="for systems that are being trained: S seconds with nothing to do",
     )
     two.add_argument("--device", metavar="NAME", help="where torch computes (default: a GPU if there is one)")
 
@@ -303,8 +307,10 @@ def evaluate(args: argparse.Namespace) -> int:
     tests = [Test("dev", name, source, reference, args.limit) for name, source, reference in args.dev]
     tests += [Test("test", name, source, reference) for name, source, reference in args.test]
     machine = Machine(args.device, args.batch)
-    measure_all(args.work, selected(args), tests, machine, jobs=args.jobs, int8=args.int8, patient=args.wait)
-    return 0
+    failed = measure_all(args.work, selected(args), tests, machine, jobs=args.jobs, int8=args.int8, patience=args.wait)
+    for what in failed:
+        print(f"failed: {what}", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def ship(args: argparse.Namespace) -> int:

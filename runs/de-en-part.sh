@@ -4,7 +4,10 @@
 data=$at/data/de-en-part corpora=$at/data/de-en-part-text
 
 # every n-th hundred of lines, so that sentences which run on into the next one belong together
-part() { xzcat --force "$all/de-en/$1.train.$3"* | awk "int(NR / 100) % $2 == 0"; }
+part() {
+    local files=("$all/de-en/$1.train.$3"*)
+    xzcat --force "${files[0]}" | awk "int(NR / 100) % $2 == 0"
+}
 if [ ! -d "$corpora" ]; then
     mkdir -p "$corpora.part"
     for side in de en; do

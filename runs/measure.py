@@ -8,7 +8,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -106,34 +106,50 @@ def measure_all(
     *,
     jobs: int = 1,
     int8: bool = False,
-    patient: bool = False,
-) -> None:
-    """All that there is to do; who is patient waits for systems that are still being trained, so that they need not wait for each other."""
+    patience: float = 0,
+) -> list[str]:
+    """All that there is to do; returns what failed.
+
+    Systems that are still being trained are waited for as long as patience lasts: so many seconds with nothing else to do.
+    """
     for test in tests:
         load_pairs(test.source, test.reference)  # what cannot be read is told before anything is computed
     if jobs > 1:
         machine = replace(machine, threads=1)
     busy: dict[Future[str], Task] = {}
-    done = 0
+    failed: dict[Task, str] = {}
+    done, waited = 0, 0.0
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) if jobs > 1 else Here() as pool:
         while True:
             ready = [system for system in systems if not lacking(system, work)]
             if int8:
                 make_small(work, ready)
-            todo = [task for task in plan(work, ready, tests) if task not in busy.values() and task.result() is None]
+            taken = {*busy.values(), *failed}
+            todo = [task for task in plan(work, ready, tests) if task not in taken and task.result() is None]
             for task in todo[: 2 * jobs - len(busy)]:  # not all at once: what is trained meanwhile may come first
                 busy[pool.submit(measure, task, machine)] = task
-            if not busy and not (patient and len(ready) < len(systems)):
-                break
             if not busy:
-                time.sleep(PAUSE)
-            for finished in wait(busy, timeout=PAUSE).done:
-                del busy[finished]
-                done += 1
-                print(f"{done} done: {finished.result()}", flush=True)
+                if waited >= patience or len(ready) == len(systems):
+                    break
+                waited = rest(waited, [system.name for system in systems if system not in ready])
+                continue
+            waited = 0.0
+            for finished in wait(busy, timeout=PAUSE, return_when=FIRST_COMPLETED).done:
+                task, done = busy.pop(finished), done + 1
+                if error := finished.exception():
+                    failed[task] = f"{task.test.name} {task.system.name} {task.policy}: {type(error).__name__}: {error}"
+                print(f"{done} done: {failed.get(task) or finished.result()}", flush=True)
     for system in systems:
         if missing := lacking(system, work):
             print(f"{system.name}: not evaluated, since there is no model in {', '.join(missing)}", flush=True)
+    return list(failed.values())
+
+
+def rest(waited: float, names: Sequence[str]) -> float:
+    if not waited:
+        print(f"waiting for {', '.join(names)}", flush=True)
+    time.sleep(PAUSE)
+    return waited + PAUSE
 
 
 class Here(Executor):
@@ -141,7 +157,10 @@ class Here(Executor):
 
     def submit(self, do: Callable[..., T], /, *args: Any, **options: Any) -> Future[T]:
         done: Future[T] = Future()
-        done.set_result(do(*args, **options))
+        try:
+            done.set_result(do(*args, **options))
+        except Exception as error:  # noqa: BLE001 - as in a process of its own, it is for whoever asks for the result
+            done.set_exception(error)
         return done
 
 

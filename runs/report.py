@@ -12,7 +12,7 @@ from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
-from heights import MEASURES, draws, heights, point
+from heights import MEASURES, Point, draws, heights, point
 from measure import Test, options_for, resolved
 from systems import PICTURES, PUBLISHED, RIVALS, System, each
 from tables import Measure, above, bleu, fixed, insert, lag
@@ -28,8 +28,8 @@ from bethink.files import write_atomically
 LAGS = {name: lag("simuleval", name) for name in ("AL", "LAAL", "DAL")}
 AXES = {"standard": ("LAAL", "simuleval"), "paper": ("AL", "paper")}  # the latency beside each kind of BLEU
 SAMPLES, NEAR = 1000, 1.0  # of the bootstrap; how far apart in latency points may be that it compares
-PACED = "wait-k, rate=1.2"  # the kind of policy that fixed schedules are which read faster than they write
-BASES = (RIVALS[0], (RIVALS[0][0], PACED), ("adaptive-wait-k", "adaptive"))  # what each line is held against as a whole
+BASES = (RIVALS[0], (RIVALS[0][0], "wait-k, rate=1.2"), ("adaptive-wait-k", "adaptive"))  # that lines are held against
+PUBLISHED_ALONE = {policy for pattern in PUBLISHED for policy in each(pattern)}
 Record = dict[str, Any]
 
 
@@ -83,8 +83,7 @@ def line(results: Sequence[Result], labels: dict[str, str], name: str, kind: str
     points = [r for r in results if labels[r.model] == name and r.policy.partition(":")[0] == kind]
     if kind == "wait-k":  # schedules that read faster than they write are a line of their own
         points = fixed(points)
-    published = {policy for pattern in PUBLISHED for policy in each(pattern)}
-    return sorted([r for r in points if r.policy not in published] or points, key=LAGS["LAAL"])
+    return sorted([r for r in points if r.policy not in PUBLISHED_ALONE] or points, key=LAGS["LAAL"])
 
 
 def bootstrap(found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str) -> list[Record]:
@@ -113,24 +112,24 @@ def bootstrap(found: Sequence[tuple[Path, Result]], labels: dict[str, str], prof
 
 
 def kind_of(result: Result) -> str:
-    name = result.policy.partition(":")[0]
-    return PACED if name == "wait-k" and not fixed([result]) else name
+    """Of a policy; fixed schedules that read faster than they write are of another kind for each pace."""
+    name, _, rate = result.policy.partition(",rate=")
+    return f"wait-k, rate={rate}" if name.startswith("wait-k") and not fixed([result]) else name.partition(":")[0]
 
 
 def above_bases(found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str) -> list[Record]:
     """How high every line stands above each of the bases, by every measure of latency."""
     weights = draws(found[0][1].scores.sentences, SAMPLES)
-    published = {policy for pattern in PUBLISHED for policy in each(pattern)}
-    lines: dict[tuple[str, str], list[Any]] = {}
+    lines: dict[tuple[str, str], list[Point]] = {}
     for folder, result in found:
-        if result.policy != "offline" and result.policy not in published:
+        if result.policy != "offline" and result.policy not in PUBLISHED_ALONE:
             place = (labels[result.model], kind_of(result))
             lines.setdefault(place, []).append(point(folder / result.log, weights, profile))
     made = []
     for (name, kind), points in lines.items():
-        others = {base: lines[base] for base in BASES if base in lines and base != (name, kind)}
-        above = {" ".join(base): heights(points, line) for base, line in others.items()}
-        told = {base: {m: h and astuple(h) for m, h in one.items()} for base, one in above.items()}
+        others = {" ".join(base): lines[base] for base in BASES if base in lines and base != (name, kind)}
+        held = {base: heights(points, other) for base, other in others.items()}
+        told = {base: {m: h and astuple(h) for m, h in one.items()} for base, one in held.items()}
         made.append({"system": name, "policy": kind, "points": len(points), "above": told})
     return made
 
@@ -173,21 +172,29 @@ def section(record: Record, one: Record, name: str, root: Path) -> str:
 
 def overview(lines: Sequence[Record]) -> Iterator[str]:
     """One row for each line of points: on the whole, is it higher?"""
-    bases = [" ".join(base) for base in BASES if any(" ".join(base) in line["above"] for line in lines)]
+    bases = [" ".join(base) for base in BASES if any(" ".join(base) in one["above"] for one in lines)]
     if not bases:
         return
     yield (
-        "BLEU above other lines, on average over the latencies that both reach, with the bounds of 95 % "
-        f"(bootstrap over sentences, {SAMPLES:,} draws):\n"
+        f"BLEU above other lines, on average over the latencies that both reach, by {', '.join(MEASURES)}; in bold what has the same sign "
+        f"in 95 % of {SAMPLES:,} draws of as many sentences. Lines are straight between points, so one of few points looks a little lower "
+        "than it is:\n"
     )
-    yield f"| system | policy | {' | '.join(f'over {base}, {measure}' for base in bases for measure in MEASURES)} |"
-    yield "|---|---|" + "---|" * len(bases) * len(MEASURES)
-    for line in lines:
-        found = [line["above"].get(base, {}).get(measure) for base in bases for measure in MEASURES]
-        cells = ["" if h is None else f"{h[0]:+.1f} ({h[1]:+.1f} to {h[2]:+.1f})" for h in found]
+    yield f"| system | policy | points | {' | '.join(f'over {base}' + ' |' * (len(MEASURES) - 1) for base in bases)} |"
+    yield "|---|---|---|" + "---|" * len(bases) * len(MEASURES)
+    for one in lines:
+        cells = [cell(one["above"].get(base, {}).get(measure)) for base in bases for measure in MEASURES]
         if any(cells):
-            yield f"| {line['system']} | {line['policy']} | {' | '.join(cells)} |"
+            yield f"| {one['system']} | {one['policy']} | {one['points']} | {' | '.join(cells)} |"
     yield ""
+
+
+def cell(height: Sequence[float] | None) -> str:
+    """A height, bold if both its bounds lie on one side of nothing."""
+    if height is None:
+        return ""
+    mean, low, high = height
+    return f"**{mean:+.1f}**" if low > 0 or high < 0 else f"{mean:+.1f}"
 
 
 def pictures(record: Record, one: Record, results: Sequence[Result], name: str, root: Path) -> Iterator[str]:

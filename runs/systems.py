@@ -17,7 +17,7 @@ FIXED = "wait-k:k={1,3,5,7,9}"
 SCHEDULES = "wait-k:k={1,3,5,7},rate=1.2"  # that read faster than they write: what any cleverer policy must beat
 ADAPTIVE = ("adaptive:rho_1={0.2,0.4,0.6,0.8,1},rho_k=0,k_max=10", "adaptive:rho_1=1,rho_k={0.2,0.4,0.6,0.8},k_max=10")
 PE = "pe:k={1,3,5,7,9},rho=<0.05,0.1,0.2,0.3>,r=2"
-SHORT = "pe:k={1,5,9},rho=<0.05,0.1,0.2,0.3>,r=2"  # where only the difference that a part makes is asked for
+SHORT = "pe:k={1,3,5,7,9},rho=<0.1,0.2>,r=2"  # where only the difference that a part makes is asked for
 PUBLISHED = ("pe:k={1,3,5,7,9},rho=0.24,r=2", "pe-flip:k={1,3,5,7,9},tau=0.12")  # the paper's own settings
 FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05>"
 WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=0.9"  # by the candidate's probability
@@ -30,9 +30,8 @@ class System:
     name: str
     settings: str  # changes to the recipe
     policies: tuple[str, ...]
-    cost: float = (
-        1.0  # of an update beside one of multi-path, to predict by: measured for aligned, a cautious guess for ped
-    )
+    # of an update beside one of multi-path, to predict by: measured for aligned, a cautious guess for ped
+    cost: float = 1.0
     bank: tuple[str, ...] = ()  # systems that it asks in turn, by lag; it has nothing of its own to train
     judges: str = ""  # the system that it is, with a judge added; it has nothing else to train
     finals: tuple[str, ...] | None = None  # those of its policies that test sets meet, if not all

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -108,7 +107,7 @@ def test_a_shipped_model_becomes_a_trunk_that_has_nothing_only_some_systems_have
 
 @pytest.mark.usefixtures("here", "table")
 def test_a_comparison_from_training_to_tables(
-    tmp_path: Path, runs: Callable[[str], Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, runs: Callable[[str], Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compare, work, data = runs("compare").main, tmp_path / "work", tmp_path / "data"
     assert cli.main(["prepare", "tiny", "data.toy=300", "--out", str(data)]) == 0
@@ -153,11 +152,31 @@ def test_a_comparison_from_training_to_tables(
 
     small = tmp_path / "small"
     small.mkdir()
-    trained = threading.Timer(0.2, lambda: (small / "multi-path").symlink_to(work / "multi-path"))
-    trained.start()
-    assert compare(["evaluate", str(small), *sets, "--systems", "multi-path", "--wait"]) == 0
+
+    def train(_: float) -> None:
+        if not (small / "multi-path").exists():
+            (small / "multi-path").symlink_to(work / "multi-path")
+
+    monkeypatch.setattr(runs("measure").time, "sleep", train)  # while there is nothing to do
+    evaluating = ["evaluate", str(small), *sets, "--systems", "multi-path"]
+    assert compare([*evaluating, "wait-1", "--wait", "0.01"]) == 0
     assert len(list((small / "results").rglob("results.json"))) == 7, "what was trained meanwhile is evaluated, too"
-    trained.join()
+    told = capsys.readouterr().out
+    assert "waiting for wait-1, multi-path" in told
+    assert "wait-1: not evaluated, since there is no model in wait-1" in told, "patience has an end"
+    shutil.rmtree(small / "results")
+    measure = runs("measure").measure
+
+    def fragile(task: Any, machine: Any) -> str:
+        if task.policy == "offline":
+            raise MemoryError("too little")
+        return str(measure(task, machine))
+
+    monkeypatch.setattr(runs("measure"), "measure", fragile)
+    assert compare(evaluating) == 1
+    assert "failed: seen multi-path offline: MemoryError: too little" in capsys.readouterr().err
+    assert len(list((small / "results").rglob("results.json"))) == 6, "one that fails leaves the others alone"
+    monkeypatch.setattr(runs("measure"), "measure", measure)
 
     small = tmp_path / "smaller"
     shutil.copytree(work / "multi-path", small / "multi-path")
@@ -528,6 +547,13 @@ def test_a_line_stands_as_high_above_another_as_its_points_do(runs: Callable[[st
     shaky = [heights.Point(np.array([31.0, 30, 34]), point.lags) for point in line((2, 0), (6, 0))]
     found = heights.heights(shaky, base)["LAAL"]
     assert (found.mean, round(found.low, 1), round(found.high, 1)) == (5.5, 4.6, 8.4)
+
+
+def test_where_nothing_is_said_there_is_no_height(runs: Callable[[str], Any]) -> None:
+    heights = runs("heights")
+    base = [heights.Point(np.full(3, score), np.full((3, 3), lag)) for lag, score in ((2.0, 20.0), (6.0, 30.0))]
+    silent = heights.Point(np.full(3, np.nan), np.full((3, 3), 4.0))
+    assert heights.heights([*base, silent], base) == {"AL": None, "LAAL": None, "DAL": None}
 
 
 def test_a_draw_of_all_sentences_scores_as_the_whole_set_does(tmp_path: Path, runs: Callable[[str], Any]) -> None:

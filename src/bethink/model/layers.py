@@ -64,8 +64,8 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> 
 
 
 def fast(x: Tensor) -> bool:
-    """Whether the fused kernels can compute with a tensor: in training on a GPU."""
-    return FUSED and x.is_cuda and torch.is_grad_enabled()
+    """Whether the fused kernels can compute with a tensor: in training on a GPU, and not in more precision than they have."""
+    return FUSED and x.is_cuda and x.dtype != torch.float64 and torch.is_grad_enabled()
 
 
 class Residual(nn.Module):

@@ -180,6 +180,7 @@ def _(
 
 
 def _results(x: Tensor, change: Tensor | None, weight: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    assert change is None or change.shape == x.shape, "kernels do not broadcast"
     total = x.new_empty(0) if change is None else x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, change.dtype))
     return total, x.new_empty(0 if weight is None else x.shape, dtype=dtype)
 
