@@ -25,7 +25,8 @@ evaluate() { # NAME FILE POLICY …
         offline wait-k:{3,5,7,9} wait-k:k=3,rate=1.2 weigh:k=1,r=4,rho=0.98 weigh:k=3,r=8,rho=0.98 weigh:k=5,r=12,rho=0.98
 }
 more=(wait-k:1 wait-k:k=5,rate=1.2 weigh:k=7,r=12,rho=0.98)
-for set in europarl.dev newstest2013; do evaluate $set "$all/de-en/$set" "${more[@]}"; done
+evaluate europarl.dev "$all/de-en/europarl.dev" "${more[@]}" weigh:k=8,r=12,rho=0.98
+evaluate newstest2013 "$all/de-en/newstest2013" "${more[@]}"
 evaluate newstest2015 "$all/de-en/newstest2015"
 evaluate iwslt14 "$all/en-de/iwslt14.test.raw"
 
