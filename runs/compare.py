@@ -113,7 +113,7 @@ def options() -> argparse.ArgumentParser:
         type=float,
         default=0,
         metavar="S",
-        help="for systems that are being trained: S seconds with nothing to do",
+        help="wait for systems that are still being trained, up to S seconds with nothing else to do (default: 0)",
     )
     two.add_argument("--device", metavar="NAME", help="where torch computes (default: a GPU if there is one)")
 

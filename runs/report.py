@@ -25,11 +25,11 @@ from bethink.evaluate.plots import curves
 from bethink.evaluate.quality import compare
 from bethink.files import write_atomically
 
-LAGS = {name: lag("simuleval", name) for name in ("AL", "LAAL", "DAL")}
+LAGS = {name: lag("simuleval", name) for name in MEASURES}
 AXES = {"standard": ("LAAL", "simuleval"), "paper": ("AL", "paper")}  # the latency beside each kind of BLEU
 SAMPLES, NEAR = 1000, 1.0  # of the bootstrap; how far apart in latency points may be that it compares
 BASES = (RIVALS[0], (RIVALS[0][0], "wait-k, rate=1.2"), ("adaptive-wait-k", "adaptive"))  # that lines are held against
-PUBLISHED_ALONE = {policy for pattern in PUBLISHED for policy in each(pattern)}
+AS_PUBLISHED = {policy for pattern in PUBLISHED for policy in each(pattern)}
 Record = dict[str, Any]
 
 
@@ -83,7 +83,7 @@ def line(results: Sequence[Result], labels: dict[str, str], name: str, kind: str
     points = [r for r in results if labels[r.model] == name and r.policy.partition(":")[0] == kind]
     if kind == "wait-k":  # schedules that read faster than they write are a line of their own
         points = fixed(points)
-    return sorted([r for r in points if r.policy not in PUBLISHED_ALONE] or points, key=LAGS["LAAL"])
+    return sorted([r for r in points if r.policy not in AS_PUBLISHED] or points, key=LAGS["LAAL"])
 
 
 def bootstrap(found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str) -> list[Record]:
@@ -122,7 +122,7 @@ def above_bases(found: Sequence[tuple[Path, Result]], labels: dict[str, str], pr
     weights = draws(found[0][1].scores.sentences, SAMPLES)
     lines: dict[tuple[str, str], list[Point]] = {}
     for folder, result in found:
-        if result.policy != "offline" and result.policy not in PUBLISHED_ALONE:
+        if result.policy != "offline" and result.policy not in AS_PUBLISHED:
             place = (labels[result.model], kind_of(result))
             lines.setdefault(place, []).append(point(folder / result.log, weights, profile))
     made = []
@@ -176,9 +176,9 @@ def overview(lines: Sequence[Record]) -> Iterator[str]:
     if not bases:
         return
     yield (
-        f"BLEU above other lines, on average over the latencies that both reach, by {', '.join(MEASURES)}; in bold what has the same sign "
-        f"in 95 % of {SAMPLES:,} draws of as many sentences. Lines are straight between points, so one of few points looks a little lower "
-        "than it is:\n"
+        f"BLEU above other lines, on average over the latencies that both reach, by {', '.join(MEASURES)}; in bold where the middle 95 % "
+        f"of {SAMPLES:,} draws of as many sentences have the same sign. Lines are straight between points, so one of few "
+        "points looks a little lower than it is:\n"
     )
     yield f"| system | policy | points | {' | '.join(f'over {base}' + ' |' * (len(MEASURES) - 1) for base in bases)} |"
     yield "|---|---|---|" + "---|" * len(bases) * len(MEASURES)
