@@ -125,6 +125,9 @@ def options() -> argparse.ArgumentParser:
     four = verb(tables, "write tables, pictures and the record of all results")
     four.add_argument("--name", required=True, help="of the section, the record and the pictures")
     four.add_argument("--profile", choices=("standard", "paper"), default="standard", help="of pictures and bootstrap")
+    four.add_argument(
+        "--final", action="store_true", help="tell of the test sets alone; development sets are there to choose by"
+    )
     four.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="holds docs and runs (default: this tree)")
     return made
 
@@ -347,7 +350,7 @@ def halve(run: Path, to: Path) -> None:
 
 def tables(args: argparse.Namespace) -> int:
     systems = selected(args)
-    record = report.gather(args.work, systems, args.profile)
+    record = report.gather(args.work, systems, args.profile, final=args.final)
     runs = [run for run in (args.work / system.name for system in systems) if (run / COST).is_file()]
     record["costs"] = {run.name: json.loads((run / COST).read_text()) for run in runs}
     report.publish(record, args.name, args.root)

@@ -12,8 +12,7 @@ source runs/steps.sh
 source runs/de-en-part.sh
 work=$at/runs/de-en-shipped
 
-[ -d "$work/degree/model" ] || bethink train de-en system=ped-multi-path losses.segment=0 losses.token=0 losses.degree=0.2 \
-    model.capsules.scale=3 train.updates="${BRANCH:-3000}" train.schedule=linear train.rate=3e-4 train.warmup=200 \
+[ -d "$work/degree/model" ] || bethink train de-en system=aligned train.updates="${BRANCH:-3000}" train.schedule=linear train.rate=3e-4 train.warmup=200 \
     train.validate="${BRANCH:-3000}" train.average=1 train.keep=1 train.seed=5 "${settings[@]}" \
     --data "$data" --from "$before" --run "$work/degree"
 [ -d "$work/judged" ] || bethink judge "$work/degree" --source "$data/heard.de" --lines 24000 --to "$work/judged"

@@ -33,15 +33,15 @@ AS_PUBLISHED = {policy for pattern in PUBLISHED for policy in each(pattern)}
 Record = dict[str, Any]
 
 
-def gather(work: Path, systems: Sequence[System], profile: str) -> Record:
-    """Every set with the results to report, bootstrap included, and all that was tried on the development sets."""
+def gather(work: Path, systems: Sequence[System], profile: str, *, final: bool = False) -> Record:
+    """Every set, or every test set, with the results to report, bootstrap included, and all that was tried on the development sets."""
     folders = sorted((work / "results").glob("*/*"), key=lambda path: (path.parent.name, path.name))
     tests = [Test(folder.parent.name, folder.name) for folder in folders]
     if not tests:
         raise DataError(f"{work} holds no results; make them with: python runs/compare.py evaluate {work}")
     labels = {system.name: system.label for system in systems}
     sets = []
-    for test in tests:
+    for test in (test for test in tests if test.role == "test" or not final):
         found = list(reported(work, systems, tests, test))
         if not found:
             raise DataError(f"{test.name} has no results of {', '.join(labels)}; make them with compare.py evaluate")

@@ -65,7 +65,7 @@ SYSTEMS = (
         "system=ped",
         (FIXED, PE, FLIP, *PUBLISHED, f"random {PE}", SCHEDULES, *ADAPTIVE, "offline"),
         cost=2.0,
-        finals=(FIXED, PE, FLIP, f"random {PE}", "offline"),
+        finals=(FIXED, PE, FLIP, "offline"),
     ),
     # its constraints, given time to be learned: not on equal terms, but what the paper's form can do at its best
     System(
@@ -84,7 +84,7 @@ SYSTEMS = (
     System("ped-published", "system=ped losses.token=1", (FIXED, SHORT), cost=2.0, finals=()),
     # a plain continuation on disturbed paths, without capsules
     System("disturbed", "system=disturbed", (FIXED,), finals=()),
-    # ours: the degree learns from word alignments (data.align=true), half of the paths follow them, a judge looks at each word
+    # ours: the degree learns from word alignments (data.align=true), and a judge looks at each word
     System(
         "aligned",
         "system=aligned",
@@ -92,15 +92,13 @@ SYSTEMS = (
         cost=1.35,
         finals=(FIXED, SCHEDULES, "offline"),
     ),
-    System(  # the degree alone, on the paths of multi-path
-        "aligned-without-paths",
-        "system=ped-multi-path losses.segment=0 losses.token=0 losses.degree=0.2 model.capsules.scale=3",
-        (FIXED, WEIGH),
-        cost=1.35,
-        finals=(),
+    System(
+        "judged",
+        "",
+        (*WEIGH_JUDGED, *(f"random {weigh}" for weigh in WEIGH_JUDGED)),
+        judges="aligned",
+        finals=WEIGH_JUDGED,
     ),
-    System("judged", "", (*WEIGH_JUDGED, *(f"random {weigh}" for weigh in WEIGH_JUDGED)), judges="aligned"),
-    System("judged-without-paths", "", WEIGH_JUDGED, judges="aligned-without-paths", finals=()),
     # judges who are shown a degree that no alignment taught, or none at all
     System("judged-ped", "", WEIGH_JUDGED, judges="ped-longer", finals=()),
     System("judged-multi-path", "", WEIGH_JUDGED, judges="multi-path"),
@@ -126,7 +124,6 @@ PICTURES = {
         ("aligned", "weigh"),
         ("judged", "weigh"),
         ("judged", "random-weigh"),
-        ("judged-without-paths", "weigh"),
         ("judged-ped", "weigh"),
         ("judged-multi-path", "weigh"),
     ),
@@ -158,7 +155,6 @@ RIVALS = (
     ("aligned", "weigh"),
     ("judged", "weigh"),
     ("judged", "random-weigh"),
-    ("judged-without-paths", "weigh"),
     ("judged-ped", "weigh"),
     ("judged-multi-path", "weigh"),
 )

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bethink.errors import UsageError
-from bethink.train.paths import PathConfig, needs, sample, wait_k
+from bethink.train.paths import PathConfig, sample, wait_k
 
 LENGTHS = torch.tensor([1, 4, 9, 30])
 
@@ -50,37 +50,3 @@ def test_fixed_paths() -> None:
     assert draw("wait-k", k=5)[0, 3].tolist() == list(range(5, 17))
     with pytest.raises(UsageError, match="no kind of path named 'multipath'"):
         PathConfig("multipath")  # type: ignore[arg-type]
-
-
-LINKS = torch.tensor(
-    [[2, 0, 1, 5, 0, 9, 0, 0], [4, 0, 0, 0, 0, 0, 0, 0]]
-)  # the second sentence is one end-of-sentence long
-
-
-def test_a_word_without_a_partner_waits_for_that_of_the_next() -> None:
-    assert needs(LINKS).tolist() == [[2, 1, 1, 5, 9, 9, 0, 0], [4, 0, 0, 0, 0, 0, 0, 0]]
-
-
-def test_aligned_paths_stay_near_what_each_word_needs() -> None:
-    generator = torch.Generator().manual_seed(5)
-    lengths = torch.tensor([9, 4])
-    config = PathConfig("disturbed", aligned=1.0)
-    paths = torch.stack([sample(config, lengths, 8, generator, LINKS) for _ in range(200)])
-    assert (paths >= 1).all()
-    assert (paths <= lengths[:, None]).all()
-    assert (paths.diff(dim=-1) >= 0).all()
-    early = paths[:, 0, 0]  # the first word needs two tokens
-    assert early.min() == 1
-    assert early.max() == 9
-    assert (paths[:, 0, 3] >= 5 - 3).all()
-    mixed = torch.stack(
-        [sample(PathConfig("disturbed", aligned=0.5), lengths, 8, generator, LINKS) for _ in range(200)]
-    )
-    assert 0.2 < (mixed[:, 0, 0] <= 3).float().mean() < 0.9
-
-
-def test_aligned_paths_need_links() -> None:
-    with pytest.raises(UsageError, match="data.align"):
-        sample(PathConfig("disturbed", aligned=0.5), torch.tensor([4]), 3, torch.Generator())
-    with pytest.raises(UsageError, match="between 0 and 1"):
-        PathConfig("disturbed", aligned=1.5)

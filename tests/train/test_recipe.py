@@ -173,7 +173,7 @@ def test_differences_name_the_settings() -> None:
 
 def test_the_aligned_system_brings_its_settings_and_recipes_may_change_them() -> None:
     recipe = Recipe.load("tiny", ["system=aligned"])
-    assert (recipe.paths.aligned, recipe.losses.degree, recipe.losses.token) == (0.5, 0.2, 0.0)
+    assert (recipe.paths.kind, recipe.losses.degree, recipe.losses.token) == ("multi-path", 0.2, 0.0)
     assert Recipe.load("tiny", ["system=aligned", "losses.degree=0.1"]).losses.degree == 0.1
     assert Recipe.load("tiny", ["system=ped"]).losses.degree == 0
     with pytest.raises(UsageError, match="system=aligned"):

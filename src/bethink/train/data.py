@@ -208,7 +208,7 @@ class Batches:
         ]
         generator = torch.Generator().manual_seed(mix(self.seed, number, place))
         lengths = torch.from_numpy(self.corpus.source.lengths[sentences])
-        return Batch(source, target, sample(self.paths, lengths, target.shape[1], generator, links[1]), *links)
+        return Batch(source, target, sample(self.paths, lengths, target.shape[1], generator), *links)
 
     def _shuffled(self, epoch: int) -> tuple[Ints, Ints]:
         """The sentences by length, those of equal lengths in random order; and the buckets in random order."""

@@ -21,35 +21,16 @@ class PathConfig:
     kind: Kind = "multi-path"
     k: int = 3  # of wait-k
     r: int = 2  # of disturbed: the most source tokens read between two target tokens
-    aligned: float = 0.0  # so many of the sentences take the path their word alignment asks for, give or take
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise unknown("kind of path", self.kind, get_args(Kind))
         if self.k < 1 or self.r < 1:
             raise UsageError(f"paths need k and r of at least 1, not k = {self.k}, r = {self.r}")
-        if not 0 <= self.aligned <= 1:
-            raise UsageError(f"paths.aligned is {self.aligned}, but must be a share between 0 and 1")
 
 
-def sample(
-    config: PathConfig,
-    source_lengths: Tensor,
-    target_length: int,
-    generator: torch.Generator,
-    links: Tensor | None = None,
-) -> Tensor:
-    """One path per sentence; `source_lengths` counts end-of-sentence, `links` are those of the target, where it is aligned."""
-    path = _regular(config, source_lengths, target_length, generator)
-    if not config.aligned:
-        return path
-    if links is None:
-        raise UsageError("paths.aligned needs word-aligned data; prepare it with data.align=true")
-    chosen = torch.rand(len(source_lengths), generator=generator, device=path.device) < config.aligned
-    return _aligned(links, source_lengths, generator).where(chosen[:, None], path)
-
-
-def _regular(config: PathConfig, source_lengths: Tensor, target_length: int, generator: torch.Generator) -> Tensor:
+def sample(config: PathConfig, source_lengths: Tensor, target_length: int, generator: torch.Generator) -> Tensor:
+    """One path per sentence; `source_lengths` counts end-of-sentence."""
     if config.kind == "offline":
         return source_lengths[:, None].repeat(1, target_length)
     if config.kind == "wait-k":
@@ -79,28 +60,3 @@ def _disturbance(r: int, count: int, length: int, generator: torch.Generator) ->
     """The running sum of gamma_t ~ U{0 … r} (Eq. 12 and 13)."""
     steps = torch.randint(0, r + 1, (count, length), generator=generator, device=generator.device)
     return steps.cumsum(dim=1)
-
-
-def needs(links: Tensor) -> Tensor:
-    """How many source tokens each target token waits for: up to its partner, or, without one, up to the partner of the next that has one.
-
-    Words without a partner are mostly small ones that belong to what follows. End-of-sentence is always linked, padding never.
-    """
-    places = torch.arange(links.shape[1], device=links.device).where(links > 0, links.shape[1] - 1)
-    following = places.flip(1).cummin(dim=1).values.flip(1)
-    return links.gather(1, following)
-
-
-NEAR = (
-    -2,
-    6,
-)  # how many tokens earlier or later than its alignment asks for a sentence may be read, and by one more at each word
-
-
-def _aligned(links: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
-    """Paths like those of a policy that knows what each word needs, sometimes too hasty, sometimes too careful."""
-    least, most = NEAR
-    shift = torch.randint(least, most + 1, (len(links), 1), generator=generator, device=links.device)
-    jitter = torch.randint(-1, 2, links.shape, generator=generator, device=links.device)
-    wanted = needs(links).cummax(dim=1).values + shift + jitter
-    return wanted.clamp(min=1).cummax(dim=1).values.minimum(lengths[:, None])

@@ -51,11 +51,10 @@ SYSTEMS = {
         "multi-path", PostEvaluation(), capsules=True
     ),  # the other: its capsules without its paths
     "aligned": System(  # the degree learns from word alignments, and needs room to come near 0 and 1
-        "disturbed",
+        "multi-path",
         PostEvaluation(),
         capsules=True,
         settings={
-            "paths": {"aligned": 0.5},
             "losses": {"segment": 0.0, "token": 0.0, "degree": 0.2},
             "model": {"capsules": {"scale": 3.0}},
         },
