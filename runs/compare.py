@@ -22,12 +22,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO
 
 import report
 import torch
-from measure import Machine, Test, measure_all
+from measure import Machine, Test, measure_all, rest
 from pack import MEBIBYTE, pack
 from safetensors.torch import load_file, save
 from systems import SYSTEMS, System
@@ -82,6 +83,9 @@ def options() -> argparse.ArgumentParser:
     one.add_argument("--updates", type=int, metavar="N", help="of each system (default: the recipe's)")
     one.add_argument("--seconds", type=float, metavar="S", help="that an update of multi-path takes, to predict by")
     one.add_argument("--within", type=float, metavar="S", help="begin no run that is predicted to end later")
+    one.add_argument(
+        "--lanes", type=int, default=1, metavar="N", help="systems trained side by side, if there is room (default: 1)"
+    )
     one.add_argument("--plan", action="store_true", help="only tell what is done, what is to do and how long it takes")
 
     like = verb(prepare, "prepare other corpora with the vocabularies of data or a model at hand, to go on with it")
@@ -95,6 +99,7 @@ def options() -> argparse.ArgumentParser:
         "--source", required=True, metavar="FILE", help="text of the source language, a sentence per line"
     )
     verdict.add_argument("--lines", type=int, default=3000, metavar="N", help="to learn from (default: 3000)")
+    add_wait(verdict)
 
     two = verb(evaluate, "run every system with its policies")
     for role, told in (("dev", "a set to choose by"), ("test", "a set to report")):
@@ -108,13 +113,7 @@ def options() -> argparse.ArgumentParser:
     two.add_argument(
         "--int8", action="store_true", help="each model as int8 graphs, as it would be shipped: quick on a CPU"
     )
-    two.add_argument(
-        "--wait",
-        type=float,
-        default=0,
-        metavar="S",
-        help="wait for systems that are still being trained, up to S seconds with nothing else to do (default: 0)",
-    )
+    add_wait(two)
     two.add_argument("--device", metavar="NAME", help="where torch computes (default: a GPU if there is one)")
 
     three = verb(ship, "pack every trained model, its log and its cost into files that travel")
@@ -130,6 +129,12 @@ def options() -> argparse.ArgumentParser:
     )
     four.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="holds docs and runs (default: this tree)")
     return made
+
+
+def add_wait(made: argparse.ArgumentParser) -> None:
+    """For what can be done beside training."""
+    told = "wait for systems that are still being trained, up to S seconds with nothing else to do (default: 0)"
+    made.add_argument("--wait", type=float, default=0, metavar="S", help=told)
 
 
 def selected(args: argparse.Namespace) -> list[System]:
@@ -166,14 +171,20 @@ def trunk(args: argparse.Namespace) -> int:
 def train(args: argparse.Namespace) -> int:
     began, failed = time.perf_counter(), []
     systems = [system for system in selected(args) if not (system.bank or system.judges) and fits(system, args.data)]
-    for system in [] if args.plan else systems:
-        if (args.work / system.name / COST).is_file():
-            require_same(system, args)
-            continue
+    todo = [system for system in systems if not (args.work / system.name / COST).is_file()]
+
+    def attempt(system: System) -> None:
         if args.within and time.perf_counter() - began + (predicted(system, args) or 0) > args.within:
             print(f"{system.name}: left for another day", flush=True)
         elif not train_one(system, args):
             failed.append(system.name)
+
+    if not args.plan:
+        for system in (system for system in systems if system not in todo):
+            require_same(system, args)
+        with ThreadPoolExecutor(args.lanes) as lanes:
+            for attempted in [lanes.submit(attempt, system) for system in todo]:
+                attempted.result()
     tell_costs(systems, args)
     if failed:
         print(f"failed: {', '.join(failed)}; what they said is in {args.work}/SYSTEM.txt", file=sys.stderr)
@@ -276,31 +287,33 @@ def prepare(args: argparse.Namespace) -> int:
 
 
 def judge(args: argparse.Namespace) -> int:
-    failed = 0
-    for system in selected(args):
-        run, base = args.work / system.name, args.work / system.judges
-        if not system.judges or (run / COST).is_file():
-            continue
-        if not (base / COST).is_file():
-            print(f"{system.name}: left out, since {system.judges} is not trained", flush=True)
-            continue
-        print(f"{system.name}: learning from what {system.judges} says", flush=True)
-        start = time.perf_counter()
-        command = [
-            "judge",
-            str(base),
-            "--source",
-            args.source,
-            "--lines",
-            str(args.lines),
-            "--to",
-            str(run / checkpoint.MODEL),
-        ]
-        with (args.work / f"{system.name}.txt").open("a") as told:
-            failed += bethink(command, told)
-        if not failed:
-            write_atomically(run / COST, checkpoint.as_json({"seconds": round(time.perf_counter() - start, 1)}))
+    todo = [system for system in selected(args) if system.judges and not (args.work / system.name / COST).is_file()]
+    failed, waited = 0, 0.0
+    while todo:
+        ready = [system for system in todo if (args.work / system.judges / COST).is_file()]
+        for system in ready:
+            failed += not judge_one(system, args)
+            todo.remove(system)
+        if ready:
+            waited = 0.0
+        elif waited >= args.wait:
+            break
+        else:
+            waited = rest(waited, [system.judges for system in todo])
+    for system in todo:
+        print(f"{system.name}: left out, since {system.judges} is not trained", flush=True)
     return 1 if failed else 0
+
+
+def judge_one(system: System, args: argparse.Namespace) -> bool:
+    run, start = args.work / system.name, time.perf_counter()
+    print(f"{system.name}: learning from what {system.judges} says", flush=True)
+    command = ["judge", str(args.work / system.judges), "--source", args.source, "--lines", str(args.lines)]
+    with (args.work / f"{system.name}.txt").open("a") as told:
+        if bethink([*command, "--to", str(run / checkpoint.MODEL)], told):
+            return False
+    write_atomically(run / COST, checkpoint.as_json({"seconds": round(time.perf_counter() - start, 1)}))
+    return True
 
 
 # evaluating, bringing home, telling

@@ -4,6 +4,7 @@
 #   SETTINGS="key=value …"     changes to the recipe, for data, trunk and branches alike, as in train.compile=true on a GPU
 #   BRANCH=N                   updates of each branch, in place of the script's own number
 #   SYSTEMS="multi-path ped"   only some of the systems in runs/systems.py
+#   LANES=4                    branches trained side by side, if the GPU has room
 #   JOBS=8 DEVICE=cuda         how results are computed: processes, device
 #   AT=DIR                     where data, runs and docs are written (default: this tree)
 # shellcheck shell=bash disable=SC2034,SC2154
@@ -29,7 +30,7 @@ trunk() { bethink train "$recipe" "$@" "${settings[@]}" --data "$data" --run "$w
 branches() {
     local from=$1 updates=${BRANCH:-$2}
     shift 2
-    compare train "$work" "$recipe" "$@" "${settings[@]}" --data "$from" --from "$work/trunk" --updates "$updates" "${systems[@]}"
+    compare train "$work" "$recipe" "$@" "${settings[@]}" --data "$from" --from "$work/trunk" --updates "$updates" --lanes "${LANES:-1}" "${systems[@]}"
 }
 
 # judges TEXT LINES: the systems that are another with a judge added

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -188,6 +189,9 @@ def test_a_comparison_from_training_to_tables(
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "results.md").write_text("# Results\n")
     assert compare(["tables", str(work), "--name", "toy", "--root", str(tmp_path)]) == 0
+    assert compare(["tables", str(work), "--name", "end", "--root", str(tmp_path), "--final"]) == 0
+    told = json.loads((tmp_path / "runs" / "logs" / "end.json").read_text())
+    assert [one["name"] for one in told["sets"]] == ["new"], "settings are chosen on the other set, and it is not told"
     page = (tmp_path / "docs" / "results.md").read_text()
     assert page.startswith("# Results\n")
     assert "| ped | `pe:k=1,rho=" in page
@@ -239,6 +243,36 @@ def test_what_is_asked_for_on_the_command_line_is_what_branches_get(runs: Callab
     found = Recipe.load("tiny", compare.settings(system, compare.options().parse_args(asked)))
     assert (found.train.updates, found.train.rate, found.train.warmup) == (3000, 0.001 * compare.SHARE, 200)
     assert (found.model.dropout, found.system) == (0.3, "aligned")
+
+
+@pytest.mark.usefixtures("table")
+def test_systems_in_lanes_are_trained_at_the_same_time(
+    tmp_path: Path, runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare, together = runs("compare"), threading.Barrier(2, timeout=10)
+    monkeypatch.setattr(compare, "train_one", lambda system, _: together.wait() < 2 and system.name != "ped")
+    training = ["train", str(tmp_path), "tiny", "--data", "d", "--lanes", "2", "--systems", "multi-path", "ped"]
+    assert compare.main(training) == 1
+    assert "failed: ped;" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("table")
+def test_a_judge_waits_for_what_it_is_to_judge(
+    tmp_path: Path, runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compare, base = runs("compare"), tmp_path / "ped" / "cost.json"
+    judged = tmp_path / "judged" / "cost.json"
+    judging = ["judge", str(tmp_path), "--source", "text"]
+    monkeypatch.setattr(compare, "bethink", lambda *_: judged.parent.mkdir() or int(not base.is_file()))
+    assert compare.main(judging) == 0
+    assert "judged: left out, since ped is not trained" in capsys.readouterr().out
+    assert not judged.exists()
+
+    monkeypatch.setattr(
+        compare, "rest", lambda waited, _: write(base, ["{}"]) and waited + 1
+    )  # it is trained meanwhile
+    assert compare.main([*judging, "--wait", "5"]) == 0
+    assert json.loads(judged.read_text())["seconds"] >= 0
 
 
 @pytest.mark.usefixtures("table")

@@ -113,7 +113,8 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip: float = 0.0  # longest gradient; 0 for no limit
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on a GPU
-    compile: bool = False
+    compile: bool = False  # the layers, which takes a minute or two, and replay; for long runs on a GPU
+    replay: bool = False  # on a GPU: record what is done for a batch, and repeat that when its shape comes back
     seed: int = 1
     log: int = 100  # updates between two lines of the log
     validate: int = 1000
