@@ -28,7 +28,7 @@ from typing import IO
 
 import report
 import torch
-from measure import Machine, Test, measure_all, rest
+from measure import Machine, Test, going_on, measure_all, rest
 from pack import MEBIBYTE, pack
 from safetensors.torch import load_file, save
 from systems import SYSTEMS, System
@@ -99,7 +99,7 @@ def options() -> argparse.ArgumentParser:
         "--source", required=True, metavar="FILE", help="text of the source language, a sentence per line"
     )
     verdict.add_argument("--lines", type=int, default=3000, metavar="N", help="to learn from (default: 3000)")
-    add_wait(verdict)
+    add_beside(verdict)
 
     two = verb(evaluate, "run every system with its policies")
     for role, told in (("dev", "a set to choose by"), ("test", "a set to report")):
@@ -113,7 +113,7 @@ def options() -> argparse.ArgumentParser:
     two.add_argument(
         "--int8", action="store_true", help="each model as int8 graphs, as it would be shipped: quick on a CPU"
     )
-    add_wait(two)
+    add_beside(two)
     two.add_argument("--device", metavar="NAME", help="where torch computes (default: a GPU if there is one)")
 
     three = verb(ship, "pack every trained model, its log and its cost into files that travel")
@@ -131,10 +131,9 @@ def options() -> argparse.ArgumentParser:
     return made
 
 
-def add_wait(made: argparse.ArgumentParser) -> None:
-    """For what can be done beside training."""
-    told = "wait for systems that are still being trained, up to S seconds with nothing else to do (default: 0)"
-    made.add_argument("--wait", type=float, default=0, metavar="S", help=told)
+def add_beside(made: argparse.ArgumentParser) -> None:
+    told = "wait for systems that are not trained yet as long as one of these processes goes on"
+    made.add_argument("--beside", nargs="+", type=int, default=[], metavar="PID", help=told)
 
 
 def selected(args: argparse.Namespace) -> list[System]:
@@ -288,18 +287,17 @@ def prepare(args: argparse.Namespace) -> int:
 
 def judge(args: argparse.Namespace) -> int:
     todo = [system for system in selected(args) if system.judges and not (args.work / system.name / COST).is_file()]
-    failed, waited = 0, 0.0
+    failed, told = 0, list[str]()
     while todo:
+        trained = not going_on(args.beside)  # asked first: what is trained before the end must be seen
         ready = [system for system in todo if (args.work / system.judges / COST).is_file()]
         for system in ready:
             failed += not judge_one(system, args)
             todo.remove(system)
-        if ready:
-            waited = 0.0
-        elif waited >= args.wait:
+        if trained:
             break
-        else:
-            waited = rest(waited, [system.judges for system in todo])
+        if not ready:
+            told = rest([system.judges for system in todo], told)
     for system in todo:
         print(f"{system.name}: left out, since {system.judges} is not trained", flush=True)
     return 1 if failed else 0
@@ -323,7 +321,7 @@ def evaluate(args: argparse.Namespace) -> int:
     tests = [Test("dev", name, source, reference, args.limit) for name, source, reference in args.dev]
     tests += [Test("test", name, source, reference) for name, source, reference in args.test]
     machine = Machine(args.device, args.batch)
-    failed = measure_all(args.work, selected(args), tests, machine, jobs=args.jobs, int8=args.int8, patience=args.wait)
+    failed = measure_all(args.work, selected(args), tests, machine, jobs=args.jobs, int8=args.int8, beside=args.beside)
     for what in failed:
         print(f"failed: {what}", file=sys.stderr)
     return 1 if failed else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
+import os
 import re
 import statistics
 import time
@@ -106,11 +107,11 @@ def measure_all(
     *,
     jobs: int = 1,
     int8: bool = False,
-    patience: float = 0,
+    beside: Sequence[int] = (),
 ) -> list[str]:
     """All that there is to do; returns what failed.
 
-    Systems that are still being trained are waited for as long as patience lasts: so many seconds with nothing else to do.
+    Systems that are still being trained are waited for as long as one of the processes goes on that it is to work beside.
     """
     for test in tests:
         load_pairs(test.source, test.reference)  # what cannot be read is told before anything is computed
@@ -118,9 +119,10 @@ def measure_all(
         machine = replace(machine, threads=1)
     busy: dict[Future[str], Task] = {}
     failed: dict[Task, str] = {}
-    done, waited = 0, 0.0
+    done, told = 0, list[str]()
     with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) if jobs > 1 else Here() as pool:
         while True:
+            trained = not going_on(beside)  # asked first: what is trained before the end must be seen
             ready = [system for system in systems if not lacking(system, work)]
             if int8:
                 make_small(work, ready)
@@ -129,11 +131,10 @@ def measure_all(
             for task in todo[: 2 * jobs - len(busy)]:  # not all at once: what is trained meanwhile may come first
                 busy[pool.submit(measure, task, machine)] = task
             if not busy:
-                if waited >= patience or len(ready) == len(systems):
+                if trained or len(ready) == len(systems):
                     break
-                waited = rest(waited, [system.name for system in systems if system not in ready])
+                told = rest([system.name for system in systems if system not in ready], told)
                 continue
-            waited = 0.0
             for finished in wait(busy, timeout=PAUSE, return_when=FIRST_COMPLETED).done:
                 task, done = busy.pop(finished), done + 1
                 if error := finished.exception():
@@ -145,11 +146,27 @@ def measure_all(
     return list(failed.values())
 
 
-def rest(waited: float, names: Sequence[str]) -> float:
-    if not waited:
+def going_on(processes: Sequence[int]) -> bool:
+    """Whether one of them still runs."""
+    return any(map(_runs, processes))
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # it runs, for someone else
+        return True
+    return True
+
+
+def rest(names: list[str], told: list[str]) -> list[str]:
+    """A moment's pause; tells what for if that is not what was told before."""
+    if names != told:
         print(f"waiting for {', '.join(names)}", flush=True)
     time.sleep(PAUSE)
-    return waited + PAUSE
+    return names
 
 
 class Here(Executor):

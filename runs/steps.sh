@@ -4,8 +4,8 @@
 #   SETTINGS="key=value …"     changes to the recipe, for data, trunk and branches alike, as in train.compile=true on a GPU
 #   BRANCH=N                   updates of each branch, in place of the script's own number
 #   SYSTEMS="multi-path ped"   only some of the systems in runs/systems.py
-#   LANES=4                    branches trained side by side, if the GPU has room
-#   JOBS=8 DEVICE=cuda         how results are computed: processes, device
+#   LANES=4                    so many branches are trained side by side, if the GPU has room, and judged and evaluated while others train
+#   JOBS=8 BATCH=256 DEVICE=cuda    how results are computed: processes, sentences at a time, device
 #   AT=DIR                     where data, runs and docs are written (default: this tree)
 # shellcheck shell=bash disable=SC2034,SC2154
 
@@ -15,10 +15,21 @@ data=$at/data/$recipe
 work=$at/runs/$recipe
 read -r -a settings <<<"${SETTINGS:-}"
 read -r -a systems <<<"${SYSTEMS:+--systems $SYSTEMS}"
-read -r -a machine <<<"--jobs ${JOBS:-1} ${DEVICE:+--device $DEVICE}"
+read -r -a machine <<<"--jobs ${JOBS:-1} ${BATCH:+--batch $BATCH} ${DEVICE:+--device $DEVICE}"
+lanes=${LANES:-1} beside=() # processes that go on while the script does
 
 bethink() { "$python" -m bethink "$@"; }
 compare() { "$python" runs/compare.py "$@"; }
+
+# aside VERB …: compared before the script goes on or, where there are lanes, while it does
+aside() {
+    if [ "$lanes" -eq 1 ]; then
+        compare "$@"
+    else
+        "$python" runs/compare.py "$@" ${beside[@]+--beside "${beside[@]}"} &
+        beside+=($!)
+    fi
+}
 
 # prepare [key=value …]
 prepare() { bethink prepare "$recipe" "$@" "${settings[@]}" --data "$corpora" --out "$data"; }
@@ -30,11 +41,12 @@ trunk() { bethink train "$recipe" "$@" "${settings[@]}" --data "$data" --run "$w
 branches() {
     local from=$1 updates=${BRANCH:-$2}
     shift 2
-    compare train "$work" "$recipe" "$@" "${settings[@]}" --data "$from" --from "$work/trunk" --updates "$updates" --lanes "${LANES:-1}" "${systems[@]}"
+    aside train "$work" "$recipe" "$@" "${settings[@]}" --data "$from" --from "$work/trunk" --updates "$updates" --lanes "$lanes" \
+        "${systems[@]}"
 }
 
 # judges TEXT LINES: the systems that are another with a judge added
-judges() { compare judge "$work" --source "$1" --lines "$2" "${systems[@]}"; }
+judges() { aside judge "$work" --source "$1" --lines "$2" "${systems[@]}"; }
 
 # results PROFILE [--dev NAME SOURCE REFERENCE …]: by default the recipe's own development and test sets, as they were prepared
 results() {
@@ -43,6 +55,7 @@ results() {
     if [ $# -eq 0 ]; then
         set -- --dev dev "$data/dev.source.txt" "$data/dev.target.txt" --test test "$data/test.source.txt" "$data/test.target.txt"
     fi
-    compare evaluate "$work" "$@" "${machine[@]}" "${systems[@]}"
+    aside evaluate "$work" "$@" "${machine[@]}" "${systems[@]}"
+    for process in ${beside[@]+"${beside[@]}"}; do wait "$process"; done # one that failed ends the script
     compare tables "$work" --name "${name:-$recipe-comparison}" --profile "$profile" --root "$at" "${systems[@]}"
 }

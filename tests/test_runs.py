@@ -157,14 +157,18 @@ def test_a_comparison_from_training_to_tables(
     def train(_: float) -> None:
         if not (small / "multi-path").exists():
             (small / "multi-path").symlink_to(work / "multi-path")
+        else:
+            training.kill()
+            training.wait()
 
     monkeypatch.setattr(runs("measure").time, "sleep", train)  # while there is nothing to do
     evaluating = ["evaluate", str(small), *sets, "--systems", "multi-path"]
-    assert compare([*evaluating, "wait-1", "--wait", "0.01"]) == 0
+    training = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    assert compare([*evaluating, "wait-1", "--beside", str(training.pid)]) == 0
     assert len(list((small / "results").rglob("results.json"))) == 7, "what was trained meanwhile is evaluated, too"
     told = capsys.readouterr().out
     assert "waiting for wait-1, multi-path" in told
-    assert "wait-1: not evaluated, since there is no model in wait-1" in told, "patience has an end"
+    assert "wait-1: not evaluated, since there is no model in wait-1" in told, "training has come to its end"
     shutil.rmtree(small / "results")
     measure = runs("measure").measure
 
@@ -268,10 +272,9 @@ def test_a_judge_waits_for_what_it_is_to_judge(
     assert "judged: left out, since ped is not trained" in capsys.readouterr().out
     assert not judged.exists()
 
-    monkeypatch.setattr(
-        compare, "rest", lambda waited, _: write(base, ["{}"]) and waited + 1
-    )  # it is trained meanwhile
-    assert compare.main([*judging, "--wait", "5"]) == 0
+    monkeypatch.setattr(runs("measure").time, "sleep", lambda _: write(base, ["{}"]))  # it is trained meanwhile
+    assert compare.main([*judging, "--beside", str(os.getpid())]) == 0
+    assert "waiting for ped" in capsys.readouterr().out
     assert json.loads(judged.read_text())["seconds"] >= 0
 
 
@@ -474,7 +477,8 @@ def test_the_papers_sets_from_their_own_formats_to_the_table(
 def recorded(tmp_path: Path, script: str, *arguments: Path, **environment: str) -> list[list[str]]:
     """What a script would have Python do."""
     log, stub = tmp_path / "commands", tmp_path / "python"
-    stub.write_text(f'#!/bin/sh\nfor word; do printf "%s\\037" "$word"; done >>"{log}"\necho >>"{log}"\n')
+    line = r'$(for word; do printf "%s\037" "$word"; done)'  # told at once: others may tell something, too
+    stub.write_text(f'#!/bin/sh\nprintf "%s\\n" "{line}" >>"{log}"\n')
     stub.chmod(0o755)
     environment |= {"PYTHON": str(stub), "AT": str(tmp_path), "PATH": os.environ["PATH"]}
     subprocess.run(
@@ -543,6 +547,20 @@ def test_the_comparison_goes_on_with_the_bundled_model_and_a_part_of_the_text(
     assert english == german.replace(".de ", ".en ")
     assert len(german.splitlines()) == 200
     assert len((tmp_path / "data" / "de-en-part" / "heard.de").read_text().splitlines()) == 200 + 300
+
+
+def test_with_lanes_systems_are_judged_and_evaluated_while_others_train(
+    tmp_path: Path, runs: Callable[[str], Any]
+) -> None:
+    texts(tmp_path)
+    environment = {"LANES": "3", "JOBS": "2", "BATCH": "128", "SYSTEMS": "multi-path judged-multi-path"}
+    commands = recorded(tmp_path, "de-en-comparison.sh", tmp_path, **environment)
+    given = {args.do.__name__: args for args in (runs("compare").options().parse_args(c[1:]) for c in commands)}
+    assert given.keys() == {"prepare", "trunk", "train", "judge", "evaluate", "tables"}
+    assert given["train"].lanes == 3
+    training, judging = given["evaluate"].beside
+    assert given["judge"].beside == [training] != [judging]
+    assert (given["evaluate"].jobs, given["evaluate"].batch) == (2, 128)
 
 
 def test_the_bundled_model_comes_from_the_one_before_it(tmp_path: Path) -> None:
