@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,11 @@ from hypothesis import strategies as st
 
 from bethink.errors import DataError
 from bethink.text import PAD
-from bethink.train.data import Batch, Batches, Corpus, in_order, manifest, mix
+from bethink.train import data
+from bethink.train.data import ROWS, Batch, Batches, Corpus, Ints, bands, in_order, manifest, mix
 from bethink.train.paths import PathConfig
+
+SIDES = ("source", "target")
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +55,41 @@ def test_buckets_keep_to_their_size(corpus: Corpus) -> None:
         for bucket in made.sentences(number):
             longest = max(corpus.source.lengths[bucket].max(), corpus.target.lengths[bucket].max())
             assert longest * len(bucket) <= 200
+
+
+def made_up(seed: int, sentences: int) -> SimpleNamespace:
+    """A corpus of lengths alone, spread like those of real text."""
+    rng = np.random.default_rng(seed)
+    target = rng.lognormal(3.1, 0.6, sentences)
+    sides = (rounded.astype(np.int64).clip(1, 150) for rounded in (target * rng.lognormal(0, 0.25, sentences), target))
+    return SimpleNamespace(**{name: SimpleNamespace(lengths=side) for name, side in zip(SIDES, sides, strict=True)})
+
+
+def padding(corpus: SimpleNamespace, buckets: list[Ints]) -> float:
+    """Its share of all positions computed."""
+    lengths = [getattr(corpus, name).lengths for name in SIDES]
+    computed = sum(len(bucket) * sum(side[bucket].max() for side in lengths) for bucket in buckets)
+    return float(1 - sum(side.sum() for side in lengths) / computed)
+
+
+@pytest.mark.parametrize("sentences", [4_000, 100_000])
+def test_bands_save_padding_and_large_buckets_fit_a_gpu(sentences: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus: Any = made_up(3, sentences)
+    found = in_order(corpus, tokens=8192)
+    sizes = [len(bucket) for bucket in found[:-1]]
+    assert all(size % ROWS == 0 for size in sizes if size > ROWS)
+    assert sum(size > ROWS for size in sizes) > len(sizes) / 2
+    monkeypatch.setattr(data, "bands", lambda target, _: target)
+    assert padding(corpus, found) < 0.8 * padding(corpus, in_order(corpus, tokens=8192)), "than by target length alone"
+
+
+def test_bands_of_lengths_are_narrow_where_sentences_are_many() -> None:
+    found = bands(made_up(3, 100_000).target.lengths, 8192)
+    lengths = made_up(3, 100_000).target.lengths
+    width = {band: len(np.unique(lengths[found == band])) for band in np.unique(found).tolist()}
+    assert width[int(found[lengths == 15][0])] <= 2
+    assert width[int(found[lengths == 120][0])] > 6
+    assert (np.diff(found[np.argsort(lengths)]) >= 0).all(), "longer sentences are in later bands"
 
 
 def test_a_sentence_longer_than_a_bucket_gets_one_of_its_own(corpus: Corpus) -> None:

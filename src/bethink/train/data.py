@@ -28,6 +28,7 @@ from bethink.train.paths import PathConfig, sample
 MANIFEST = "manifest.json"
 AGAIN = "remove the folder and make it again with: bethink prepare RECIPE"
 Ints = npt.NDArray[np.int64]
+ROWS = 16  # sentences
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,12 @@ def _load(path: Path) -> npt.NDArray[Any]:
 
 
 def plan(corpus: Corpus, tokens: int) -> Plan:
-    """Buckets of sentences of similar length, each with at most `tokens` positions on its longer side, padding included."""
+    """Buckets of sentences of similar length, each with at most `tokens` positions on its longer side, padding included.
+
+    Large ones have a multiple of ROWS sentences, which is what a GPU computes with.
+    """
     source, target = corpus.source.lengths, corpus.target.lengths
-    order = np.lexsort((source, target))
+    order = np.lexsort((target, source, bands(target, tokens)))
     pairs = np.stack([source[order], target[order]])
     changes = np.flatnonzero((pairs[:, 1:] != pairs[:, :-1]).any(axis=0)) + 1
     longest = pairs.max(axis=0)
@@ -162,8 +166,26 @@ def plan(corpus: Corpus, tokens: int) -> Plan:
     while edges[-1] < len(order):
         window = np.maximum.accumulate(longest[edges[-1] : edges[-1] + tokens])
         fits = int(np.searchsorted(window * np.arange(1, len(window) + 1), tokens, side="right"))
-        edges.append(edges[-1] + max(fits, 1))
+        edges.append(edges[-1] + max(fits - fits % ROWS if fits > ROWS else fits, 1))
     return Plan(order, np.array(edges), np.concatenate([[0], changes, [len(order)]]))
+
+
+def bands(target: Ints, tokens: int) -> Ints:
+    """For each sentence the band of target lengths it falls into; within a band, buckets are cut by source length.
+
+    Where sentences are many, a band is one length. Where they are few, the sources that share a bucket would differ much: there a band
+    is about as wide as these differ, sources being spread over as many lengths as the target is long.
+    """
+    counts = np.bincount(target)
+    band = np.zeros(len(counts), np.int64)
+    first = 0
+    for last in range(len(counts)):
+        buckets = counts[first : last + 1].sum() * last / tokens
+        band[last] = band[first]
+        if buckets >= 1 and last / buckets <= last + 1 - first and last + 1 < len(counts):
+            first = last + 1
+            band[first] = band[last] + 1
+    return band[target]
 
 
 class Batches:

@@ -14,10 +14,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bethink.text import EOS
-from bethink.train.data import Batch
+from bethink.train.data import ROWS, Batch
 from bethink.train.losses import Objective
 
-GRID = (16, 4, 4)  # B, I and T are padded to multiples of these; a finer grid pads less, but shapes come back later
+GRID = (ROWS, 4, 4)  # B, I and T are padded to multiples of these; a finer grid pads less, but shapes come back later
 MOST = 1000  # recordings kept; shapes beyond them are computed directly
 
 Shape = tuple[int, int, int]
