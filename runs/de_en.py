@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from report import above_bases, overview
 from tables import above, bleu, fixed, insert, lag
 
 from bethink.evaluate import Result
@@ -27,6 +28,8 @@ ROOT = Path(__file__).parent.parent
 QUALITY = bleu("standard")
 LAGS = {name: lag("simuleval", name) for name in ("AL", "LAAL", "DAL")}
 ORDER = ("offline", "wait-k", "adaptive", "weigh", "pe", "pe-flip")
+NAME = "de-en"
+BASES = [(NAME, kind) for kind in ("wait-k", "wait-k, rate=1.2", "adaptive")]  # that lines are held against
 
 
 def main() -> None:
@@ -41,7 +44,8 @@ def section(folder: Path) -> str:
     name = folder.name
     picture = ROOT / "docs" / "figures" / f"de-en-{name}.svg"
     curves(results, picture, "LAAL", "simuleval", logs=logs_in(folder, results))
-    record = [result.to_dict() for result in results]
+    heights = above_bases([(folder, result) for result in results], {NAME: NAME}, "standard", BASES)
+    record = {"results": [result.to_dict() for result in results], "heights": heights}
     write_atomically(ROOT / "runs" / "logs" / f"de-en-{name}.json", (json.dumps(record, indent=1) + "\n").encode())
     lines = [
         f"**{name}**\n",
@@ -50,6 +54,7 @@ def section(folder: Path) -> str:
         "|---|---|---|---|---|---|---|---|---|---|",
         *(row(result, fixed(results)) for result in results),
         "",
+        *overview(heights, BASES),
         *verdicts(folder, results),
     ]
     return "\n".join(lines)

@@ -30,6 +30,7 @@ AXES = {"standard": ("LAAL", "simuleval"), "paper": ("AL", "paper")}  # the late
 SAMPLES, NEAR = 1000, 1.0  # of the bootstrap; how far apart in latency points may be that it compares
 BASES = (RIVALS[0], (RIVALS[0][0], "wait-k, rate=1.2"), ("adaptive-wait-k", "adaptive"))  # that lines are held against
 AS_PUBLISHED = {policy for pattern in PUBLISHED for policy in each(pattern)}
+Bases = Sequence[tuple[str, str]]
 Record = dict[str, Any]
 
 
@@ -117,7 +118,9 @@ def kind_of(result: Result) -> str:
     return f"wait-k, rate={rate}" if name.startswith("wait-k") and not fixed([result]) else name.partition(":")[0]
 
 
-def above_bases(found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str) -> list[Record]:
+def above_bases(
+    found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str, bases: Bases = BASES
+) -> list[Record]:
     """How high every line stands above each of the bases, by every measure of latency."""
     weights = draws(found[0][1].scores.sentences, SAMPLES)
     lines: dict[tuple[str, str], list[Point]] = {}
@@ -127,7 +130,7 @@ def above_bases(found: Sequence[tuple[Path, Result]], labels: dict[str, str], pr
             lines.setdefault(place, []).append(point(folder / result.log, weights, profile))
     made = []
     for (name, kind), points in lines.items():
-        others = {" ".join(base): lines[base] for base in BASES if base in lines and base != (name, kind)}
+        others = {" ".join(base): lines[base] for base in bases if base in lines and base != (name, kind)}
         held = {base: heights(points, other) for base, other in others.items()}
         told = {base: {m: h and astuple(h) for m, h in one.items()} for base, one in held.items()}
         made.append({"system": name, "policy": kind, "points": len(points), "above": told})
@@ -170,20 +173,20 @@ def section(record: Record, one: Record, name: str, root: Path) -> str:
     )
 
 
-def overview(lines: Sequence[Record]) -> Iterator[str]:
+def overview(lines: Sequence[Record], bases: Bases = BASES) -> Iterator[str]:
     """One row for each line of points: on the whole, is it higher?"""
-    bases = [" ".join(base) for base in BASES if any(" ".join(base) in one["above"] for one in lines)]
-    if not bases:
+    named = [" ".join(base) for base in bases if any(" ".join(base) in one["above"] for one in lines)]
+    if not named:
         return
     yield (
         f"BLEU above other lines, on average over the latencies that both reach, by {', '.join(MEASURES)}; in bold where the middle 95 % "
         f"of {SAMPLES:,} draws of as many sentences have the same sign. Lines are straight between points, so one of few "
         "points looks a little lower than it is:\n"
     )
-    yield f"| system | policy | points | {' | '.join(f'over {base}' + ' |' * (len(MEASURES) - 1) for base in bases)} |"
-    yield "|---|---|---|" + "---|" * len(bases) * len(MEASURES)
+    yield f"| system | policy | points | {' | '.join(f'over {base}' + ' |' * (len(MEASURES) - 1) for base in named)} |"
+    yield "|---|---|---|" + "---|" * len(named) * len(MEASURES)
     for one in lines:
-        cells = [cell(one["above"].get(base, {}).get(measure)) for base in bases for measure in MEASURES]
+        cells = [cell(one["above"].get(base, {}).get(measure)) for base in named for measure in MEASURES]
         if any(cells):
             yield f"| {one['system']} | {one['policy']} | {one['points']} | {' | '.join(cells)} |"
     yield ""

@@ -58,14 +58,18 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(ROOT / "runs")
     import de_en
 
+    def record(folder: Path) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((ROOT / "runs" / "logs" / f"de-en-{folder.name}.json").read_text("utf-8"))
+        return found
+
     def published(folder: Path) -> list[Result]:
-        record = json.loads((ROOT / "runs" / "logs" / f"de-en-{folder.name}.json").read_text("utf-8"))
-        return [Result.from_dict(each) for each in record]
+        return [Result.from_dict(each) for each in record(folder)["results"]]
 
     def instead(name: str, answer: Any) -> None:
         monkeypatch.setattr(de_en, name, lambda *_args, **_settings: answer)
 
     monkeypatch.setattr(de_en, "load_results", published)
+    monkeypatch.setattr(de_en, "above_bases", lambda found, *_: record(found[0][0])["heights"])
     instead("read_log", [SimpleNamespace(reference="", prediction="")])
     instead("compare", [None, SimpleNamespace(p_value=0.0)])
     instead("curves", None)
