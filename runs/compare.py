@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -48,16 +49,22 @@ from bethink.train.recipe import Recipe, differences
 
 ROOT = Path(__file__).parent.parent
 COST = "cost.json"  # what a run took; also says that it is complete
+CHILDREN: set[subprocess.Popen[bytes]] = set()  # trainers and judges at work
 SHARE = 0.4  # of the recipe's highest learning rate, with which a branch begins
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = options().parse_args(argv)
+    before = signal.signal(signal.SIGTERM, stop)
     try:
         result: int = args.do(args)
     except BethinkError as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
     return result
 
 
@@ -84,7 +91,11 @@ def options() -> argparse.ArgumentParser:
     one.add_argument("--seconds", type=float, metavar="S", help="that an update of multi-path takes, to predict by")
     one.add_argument("--within", type=float, metavar="S", help="begin no run that is predicted to end later")
     one.add_argument(
-        "--lanes", type=int, default=1, metavar="N", help="systems trained side by side, if there is room (default: 1)"
+        "--lanes",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="systems trained side by side, if there is room (default: 1)",
     )
     one.add_argument("--plan", action="store_true", help="only tell what is done, what is to do and how long it takes")
 
@@ -129,6 +140,12 @@ def options() -> argparse.ArgumentParser:
     )
     four.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="holds docs and runs (default: this tree)")
     return made
+
+
+def positive(text: str) -> int:
+    if (value := int(text)) < 1:
+        raise ValueError
+    return value
 
 
 def add_beside(made: argparse.ArgumentParser) -> None:
@@ -182,8 +199,13 @@ def train(args: argparse.Namespace) -> int:
         for system in (system for system in systems if system not in todo):
             require_same(system, args)
         with ThreadPoolExecutor(args.lanes) as lanes:
-            for attempted in [lanes.submit(attempt, system) for system in todo]:
-                attempted.result()
+            attempts = [lanes.submit(attempt, system) for system in todo]
+            try:
+                for attempted in attempts:
+                    attempted.result()
+            except BaseException:  # whoever stops it wants no other system begun
+                lanes.shutdown(wait=False, cancel_futures=True)
+                raise
     tell_costs(systems, args)
     if failed:
         print(f"failed: {', '.join(failed)}; what they said is in {args.work}/SYSTEM.txt", file=sys.stderr)
@@ -233,7 +255,19 @@ def train_one(system: System, args: argparse.Namespace) -> bool:
 def bethink(command: list[str], told: IO[str]) -> int:
     """In a process of its own, so that nothing of one system, a failure included, is left for the next."""
     whole = [sys.executable, "-m", "bethink", *command]
-    return subprocess.run(whole, stdout=told, stderr=subprocess.STDOUT, check=False).returncode
+    with subprocess.Popen(whole, stdout=told, stderr=subprocess.STDOUT) as child:
+        CHILDREN.add(child)
+        try:
+            return child.wait()
+        finally:
+            CHILDREN.remove(child)
+
+
+def stop(*_: object) -> None:
+    """Ends what it began, too."""
+    for child in list(CHILDREN):
+        child.terminate()
+    raise KeyboardInterrupt
 
 
 def settings(system: System, args: argparse.Namespace) -> list[str]:

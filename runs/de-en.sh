@@ -5,8 +5,9 @@
 #                                          newstest2015, each .de and .en, or .xz) and en-de (iwslt14.test.raw)
 #
 # The trunk is multi-path, so that one model knows every latency; it ends at 32,500 updates, before its learning rate has come down. A branch
-# begins with its weights and brings the rate down to nothing: every system to compare is such a branch of equal length. The bundled model is
-# the branch `aligned`, which gets capsules whose degree learns from word alignments, and then a judge, who learns from what it says.
+# begins with its weights and brings the rate down to nothing: every system to compare is such a branch of equal length. The model to bundle is
+# the branch `aligned`, which gets capsules whose degree learns from word alignments, and then a judge, who learns from what it says. (The
+# one bundled now went this way before, with half of its paths along the alignments; runs/de-en-shipped.sh went on with it.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recipe=de-en name=de-en-from-scratch corpora=${1:?"usage: runs/de-en.sh CORPORA"}/de-en

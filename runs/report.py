@@ -41,8 +41,11 @@ def gather(work: Path, systems: Sequence[System], profile: str, *, final: bool =
     if not tests:
         raise DataError(f"{work} holds no results; make them with: python runs/compare.py evaluate {work}")
     labels = {system.name: system.label for system in systems}
+    told = [test for test in tests if test.role == "test" or not final]
+    if not told:
+        raise DataError(f"{work} holds no results of test sets; make them with: compare.py evaluate --test")
     sets = []
-    for test in (test for test in tests if test.role == "test" or not final):
+    for test in told:
         found = list(reported(work, systems, tests, test))
         if not found:
             raise DataError(f"{test.name} has no results of {', '.join(labels)}; make them with compare.py evaluate")

@@ -16,7 +16,8 @@ work=$at/runs/$recipe
 read -r -a settings <<<"${SETTINGS:-}"
 read -r -a systems <<<"${SYSTEMS:+--systems $SYSTEMS}"
 read -r -a machine <<<"--jobs ${JOBS:-1} ${BATCH:+--batch $BATCH} ${DEVICE:+--device $DEVICE}"
-lanes=${LANES:-1} beside=() # processes that go on while the script does
+lanes=${LANES:-1} beside=() # processes that go on while the script does, and end when it ends
+trap 'kill ${beside[@]+"${beside[@]}"} 2>/dev/null || true' EXIT
 
 bethink() { "$python" -m bethink "$@"; }
 compare() { "$python" runs/compare.py "$@"; }
@@ -50,7 +51,7 @@ judges() { aside judge "$work" --source "$1" --lines "$2" "${systems[@]}"; }
 
 # results PROFILE [--dev NAME SOURCE REFERENCE …]: by default the recipe's own development and test sets, as they were prepared
 results() {
-    local profile=$1
+    local profile=$1 process
     shift
     if [ $# -eq 0 ]; then
         set -- --dev dev "$data/dev.source.txt" "$data/dev.target.txt" --test test "$data/test.source.txt" "$data/test.target.txt"

@@ -7,10 +7,13 @@ import importlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -261,6 +264,40 @@ def test_systems_in_lanes_are_trained_at_the_same_time(
 
 
 @pytest.mark.usefixtures("table")
+def test_whoever_stops_the_training_wants_no_other_system_begun(
+    tmp_path: Path, runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare, begun = runs("compare"), []
+
+    def train_one(system: Any, _: Any) -> bool:
+        begun.append(system.name)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.5)  # the trainer, told too, takes a moment to end
+        return False
+
+    monkeypatch.setattr(compare, "train_one", train_one)
+    assert compare.main(["train", str(tmp_path), "tiny", "--data", "d", "--systems", "multi-path", "ped"]) == 130
+    assert begun == ["multi-path"]
+
+
+def test_what_is_told_to_end_ends_its_trainer(
+    tmp_path: Path, runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compare, trainer = runs("compare"), tmp_path / "trainer"
+    trainer.write_text("#!/bin/sh\nexec sleep 60\n")
+    trainer.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(trainer))
+    with (tmp_path / "told").open("w") as told, ThreadPoolExecutor(1) as beside:
+        ended = beside.submit(compare.bethink, ["train"], told)
+        while not compare.CHILDREN:
+            time.sleep(0.001)
+        with pytest.raises(KeyboardInterrupt):
+            compare.stop()
+        assert ended.result(timeout=30) == -signal.SIGTERM
+    assert not compare.CHILDREN
+
+
+@pytest.mark.usefixtures("table")
 def test_a_judge_waits_for_what_it_is_to_judge(
     tmp_path: Path, runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -286,6 +323,10 @@ def test_tables_tell_what_they_lack(
     tables = ["tables", str(tmp_path), "--name", "x", "--root", str(tmp_path), "--systems"]
     assert runs("compare").main([*tables, "wait-1", "multi-path"]) == 1
     assert "new has no results of wait-1, multi-path" in capsys.readouterr().err
+    (tmp_path / "results" / "test").rename(tmp_path / "results" / "dev")
+    assert runs("compare").main([*tables, "ped", "--final"]) == 1
+    assert "holds no results of test sets" in capsys.readouterr().err
+    (tmp_path / "results" / "dev").rename(tmp_path / "results" / "test")
     assert runs("compare").main([*tables, "ped"]) == 1
     assert "no development set to make them on; give one with: compare.py evaluate --dev" in capsys.readouterr().err
 
@@ -561,6 +602,23 @@ def test_with_lanes_systems_are_judged_and_evaluated_while_others_train(
     training, judging = given["evaluate"].beside
     assert given["judge"].beside == [training] != [judging]
     assert (given["evaluate"].jobs, given["evaluate"].batch) == (2, 128)
+
+
+def test_a_script_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
+    texts(tmp_path)
+    stub, going_on = tmp_path / "python", tmp_path / "pid"
+    stub.write_text(
+        f'#!/bin/sh\ncase "$2" in evaluate) echo $$ >"{going_on}"; exec sleep 60 ;; train) sleep 1; exit 3 ;; esac\n'
+    )
+    stub.chmod(0o755)
+    environment = {"LANES": "2", "PYTHON": str(stub), "AT": str(tmp_path), "PATH": os.environ["PATH"]}
+    command = ["bash", str(ROOT / "runs" / "de-en-comparison.sh"), str(tmp_path)]
+    assert subprocess.run(command, env=environment, check=False, cwd=tmp_path).returncode == 3
+    for _ in range(100):
+        if not Path(f"/proc/{going_on.read_text().strip()}").exists():
+            return
+        time.sleep(0.05)
+    pytest.fail("the evaluation goes on")
 
 
 def test_the_bundled_model_comes_from_the_one_before_it(tmp_path: Path) -> None:

@@ -174,7 +174,11 @@ def test_dropout_follows_the_seed_and_a_recorded_graph_draws_anew() -> None:
     assert not torch.equal(once, total)
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")  # of the compiler, about itself
+@pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning",  # what compilers of some versions say about themselves
+    "ignore:TensorFloat32 tensor cores:UserWarning",
+    "ignore:The .grad attribute of a Tensor:UserWarning",
+)
 @pytest.mark.parametrize("build", ["pre", "post"])
 def test_compiled_layers(build: str, plainly: Callable[..., list[Tensor]]) -> None:
     """What is compiled once holds for every length; in bfloat16 it comes about as near to the truth as the plain layers do."""

@@ -47,6 +47,19 @@ def untimed(run: Path) -> list[dict[str, object]]:
     return [{key: value for key, value in record.items() if key != "tokens/s"} for record in log.read(run)]
 
 
+def test_batches_are_replayed_on_a_gpu_and_a_run_may_begin_without(
+    tmp_path: Path, toy_data: Path, small: Small
+) -> None:
+    """On a CPU nothing is replayed; so there the two are the same to the bit."""
+    loop.train(small(), toy_data, tmp_path / "plain")
+    loop.train(small("train.updates=2"), toy_data, tmp_path / "replayed")
+    loop.train(small("train.replay=true"), toy_data, tmp_path / "replayed")
+    if not torch.cuda.is_available():
+        assert same(tmp_path / "plain", tmp_path / "replayed")
+    plain, replayed = (untimed(tmp_path / name)[-1] for name in ("plain", "replayed"))
+    assert replayed["full"] == pytest.approx(plain["full"], rel=1e-2)
+
+
 @pytest.mark.parametrize("system", ["multi-path", "ped"])
 def test_resumed_equals_uninterrupted_to_the_bit(tmp_path: Path, toy_data: Path, small: Small, system: str) -> None:
     loop.train(small(f"system={system}"), toy_data, tmp_path / "whole")

@@ -28,7 +28,7 @@ from bethink.train.paths import PathConfig, sample
 MANIFEST = "manifest.json"
 AGAIN = "remove the folder and make it again with: bethink prepare RECIPE"
 Ints = npt.NDArray[np.int64]
-ROWS = 16  # sentences
+ROWS = 16  # a GPU is at its best with a multiple of so many sentences
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Update:
 class Plan:
     """How the sentences of all epochs fall into buckets; every epoch has the same sizes, so updates can be counted."""
 
-    order: Ints  # sentence numbers by length
+    order: Ints  # sentence numbers, those of similar lengths together
     edges: Ints  # where each bucket begins in that order, and the end
     same: Ints  # where each run of equal lengths begins in that order
 
@@ -233,7 +233,7 @@ class Batches:
         return Batch(source, target, sample(self.paths, lengths, target.shape[1], generator), *links)
 
     def _shuffled(self, epoch: int) -> tuple[Ints, Ints]:
-        """The sentences by length, those of equal lengths in random order; and the buckets in random order."""
+        """The sentences as planned, those of equal lengths in random order; and the buckets in random order."""
         rng = np.random.default_rng([self.seed, epoch])
         noise = rng.random(len(self.plan.order))
         runs = np.repeat(np.arange(len(self.plan.same) - 1), np.diff(self.plan.same))
