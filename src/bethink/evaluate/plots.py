@@ -79,7 +79,7 @@ def curves(
             if len(known) == len(points):
                 band(axes, points, known, number)
         axes.set_xlabel(f"{latency} ({UNITS[profile]}, {profile} profile)")
-        axes.set_ylabel(f"{quality} ({chosen} profile)" + (", band: 95 % interval" if halves else ""))
+        axes.set_ylabel(f"{quality} ({chosen} profile)" + (", band: 95 %" if halves else ""))
         tidy_axes(axes, "best" if len(lines) <= MANY else None)
         if len(lines) > MANY:
             below(axes, 2)

@@ -156,7 +156,7 @@ def ablation(found: Ablation, out: Out) -> None:
                 _scored(axes, [row for row in rows if getattr(row, measure) is not None], measure, n, name)
             axes.set_xlabel(label)
             tidy_axes(axes, None)
-        both[0].set_ylabel(f"BLEU ({found.profile} profile), band: 95 % interval")
+        both[0].set_ylabel(f"BLEU ({found.profile} profile), band: 95 %")
         figure.tight_layout(pad=1.2)
         below_all(figure, both[0], columns=4)
 
