@@ -145,6 +145,14 @@ def test_silence_is_no_trouble(stranger: Any, serving: Callable[..., Server]) ->
     assert stranger.locator("#rows .row").count() == 1
 
 
+def test_what_is_typed_before_the_page_listens_is_heard(stranger: Any, serving: Callable[..., Server]) -> None:
+    early = "document.readyState === 'interactive' && (document.getElementById('composer').value = 'te riki ')"
+    stranger.add_init_script(f"document.addEventListener('readystatechange', () => {early})")  # before any module runs
+    stranger.goto(serving().url)
+    stranger.wait_for_function("() => document.querySelectorAll('#rows .source .word').length === 2")
+    assert stranger.locator("#composer").input_value() == ""
+
+
 def test_what_crosses_with_hanging_up_for_silence_is_heard(stranger: Any, serving: Callable[..., Server]) -> None:
     lost: list[str] = []
 
@@ -156,8 +164,8 @@ def test_what_crosses_with_hanging_up_for_silence_is_heard(stranger: Any, servin
                 server.send(message)
                 return
             lost.append(message)
+            page.close(code=4408, reason="idle")  # first: the other close would tell the page something else
             server.close()
-            page.close(code=4408, reason="idle")
 
         page.on_message(said)
 

@@ -33,4 +33,5 @@ export function compose(box, say) {
     say(box.value + unwrap(text));
     box.value = "";
   });
+  pass(); // what was typed before anyone listened
 }
