@@ -276,7 +276,11 @@ def test_whoever_stops_the_training_wants_no_other_system_begun(
         return False
 
     monkeypatch.setattr(compare, "train_one", train_one)
-    assert compare.main(["train", str(tmp_path), "tiny", "--data", "d", "--systems", "multi-path", "ped"]) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # started in the background, Python has none
+    try:
+        assert compare.main(["train", str(tmp_path), "tiny", "--data", "d", "--systems", "multi-path", "ped"]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert begun == ["multi-path"]
 
 

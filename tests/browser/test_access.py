@@ -51,7 +51,7 @@ def test_the_keyboard_alone_is_enough(visit: Any) -> None:
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
-    page.wait_for_function("document.activeElement.id === 'composer'")
+    page.wait_for_function("() => document.activeElement.id === 'composer'")
     page.keyboard.type(f"{FIRST}\n{SECOND}\n")
     visitor.finished(2)
     for _ in range(30):  # back through the page to the one word that Tab reaches

@@ -204,7 +204,7 @@ def test_copy_text_and_captions_can_be_taken_along(visit: Any, translator: Trans
         "one => new MutationObserver(() => (window.told ??= one.textContent)).observe(one, {childList: true})"
     )
     button.click()
-    page.wait_for_function("window.told === 'Copied'")  # and soon its name again
+    page.wait_for_function("() => window.told === 'Copied'")  # and soon its name again
     assert page.evaluate("navigator.clipboard.readText()") == expected
     assert _downloaded(page, "Save text") == ("translation.txt", expected)
     name, captions = _downloaded(page, "Save SRT")
