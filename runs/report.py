@@ -207,7 +207,7 @@ def pictures(record: Record, one: Record, results: Sequence[Result], name: str, 
     labels, profile = record["labels"], record["profile"]
     for picture, lines in PICTURES.items():
         drawn = [on_a_line(r, labels) for wanted in lines for r in line(results, labels, *wanted)]
-        if not drawn:
+        if len({result.model for result in drawn}) < 2:  # a picture compares
             continue
         file = f"{name}-{one['name']}-{picture}.svg"
         curves(drawn, root / "docs" / "figures" / file, *AXES[profile], quality_profile=profile)
