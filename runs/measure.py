@@ -286,7 +286,8 @@ def measure(task: Task, machine: Machine) -> str:
     policy = parse(task.policy)
     if isinstance(policy, Judging):
         policy = Counted(policy)
-    [result] = evaluate(translator, sources, references, [policy], task.folder, batch=machine.batch)
+    batch = max(1, machine.batch // len(task.system.parts))  # every model of a bank holds all streams
+    [result] = evaluate(translator, sources, references, [policy], task.folder, batch=batch)
     if isinstance(policy, Counted):
         write_atomically(task.folder / VERDICTS, as_json({"accepted": policy.accepted}))
     write_atomically(task.folder / MADE, as_json(made))

@@ -291,6 +291,24 @@ def test_a_bank_of_different_models_is_not_mixed_up_by_guessing(source: list[lis
     assert alone(bank, policy, source) == alone(bank, policy, source, speculate=False)
 
 
+@settings(max_examples=40, deadline=None)
+@given(words, st.integers(0, 10**6))
+def test_a_model_that_serves_several_lags_says_what_copies_of_it_would(source: list[list[int]], seed: int) -> None:
+    policy = parse("adaptive:0.9,0.2,5")
+    shared = [FakeBackend(seed + n, ending=0.05) for n in range(3)]
+    served = (0, 0, 1, 2, 2)  # lag 1, lag 2, …
+    copies = Bank([FakeBackend(seed + n, ending=0.05) for n in served])
+    assert alone(Bank([shared[n] for n in served]), policy, source) == alone(copies, policy, source)
+
+
+def test_a_model_that_serves_several_lags_holds_a_stream_once() -> None:
+    shared = FakeBackend(1)
+    bank = Bank([shared] * 4)
+    bank.open()
+    bank.open()
+    assert shared.most == 2
+
+
 def test_everyone_gets_a_turn_before_anyone_gets_two() -> None:
     engine = Engine(FakeBackend(2, ending=0.0), batch=3)
     streams = [engine.open(parse("wait-k:1")) for _ in range(10)]

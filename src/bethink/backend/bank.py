@@ -23,11 +23,14 @@ class _Slot:
 
 
 class Bank:
-    """models[0] serves lag 1, models[1] lag 2, …; the last serves every larger lag."""
+    """models[0] serves lag 1, models[1] lag 2, …; the last serves every larger lag. One that serves several has its caches once."""
 
     def __init__(self, models: Sequence[Backend]) -> None:
         assert models, "a bank holds at least one model"
-        self._models = list(models)
+        places = {id(model): n for n, model in enumerate(models)}
+        self._models = [models[n] for n in places.values()]
+        order = list(places)
+        self._serving = [order.index(id(model)) for model in models]  # which of them, by lag
         self._slots: dict[int, _Slot] = {}
 
     @property
@@ -70,8 +73,8 @@ class Bank:
     def _choose(self, request: Rows, row: int) -> int:
         source, prefix = self._slots[request.slot].source, request.prefixes[row]
         if prefix == len(source) and source[-1] == EOS:
-            return len(self._models) - 1
-        return min(max(prefix - request.start - row, 1), len(self._models)) - 1
+            return self._serving[-1]
+        return self._serving[min(max(prefix - request.start - row, 1), len(self._serving)) - 1]
 
     def _served_by(self, which: int, request: Rows) -> Rows:
         """The rows up to the first that another model would have to compute: a row ahead is one of another lag."""
