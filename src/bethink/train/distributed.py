@@ -7,7 +7,7 @@ all-reduce of one flat buffer says exactly that; a wrapper that averages per pro
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -97,11 +97,17 @@ class Flat:
         first = next(iter(named.values()))
         self.values = nn.Parameter(torch.zeros(end, device=first.device, dtype=first.dtype))
         self.values.grad = self.gradient = torch.zeros_like(self.values.data)
-        values, gradients = self.slices(self.values.data), self.slices(self.gradient)
+        self.parameters, values = list(named.values()), self.slices(self.values.data)
         for name, parameter in named.items():
             values[name].copy_(parameter.data)
             parameter.data = values[name]
-            parameter.grad = gradients[name]
+
+    def backward(self, loss: Tensor) -> None:
+        """Adds the gradient of a loss to what there is, all parameters at once: there are hundreds, most of them small."""
+        found: Sequence[Tensor | None] = torch.autograd.grad(loss, self.parameters, allow_unused=True)
+        slices = self.slices(self.gradient).values()
+        pairs = [(old, new.contiguous()) for old, new in zip(slices, found, strict=True) if new is not None]
+        torch._foreach_add_(*map(list, zip(*pairs, strict=True)))
 
     def slices(self, buffer: Tensor) -> dict[str, Tensor]:
         """The named parts of a buffer laid out like the parameters."""

@@ -169,10 +169,9 @@ class Trainer:
         self.flat.gradient.zero_()
         for part in update.parts:
             totals.add(self.replay(part) if self.replay else self._backward(part.to(self.group.device)))
-        self.group.add(self.flat.gradient).div_(update.tokens)
-        norm = self.flat.gradient.norm()
-        if self.config.clip:
-            self.flat.gradient.mul_((self.config.clip / (norm + 1e-6)).clamp(max=1.0))
+        norm = self.group.add(self.flat.gradient).norm() / update.tokens
+        within = (self.config.clip / (norm + 1e-6)).clamp(max=1.0) if self.config.clip else 1.0
+        self.flat.gradient.mul_(within / update.tokens)
         for settings in self.optimizer.param_groups:
             settings["lr"] = learning_rate(self.config, update.number)
         self.optimizer.step()
@@ -182,7 +181,7 @@ class Trainer:
         """Adds the gradient of a part of an update to the whole."""
         with self._autocast():
             parts: dict[str, Tensor] = self.objective(part)
-        parts["loss"].backward()
+        self.flat.backward(parts["loss"])
         return {name: value.detach() for name, value in parts.items()}
 
     def _pause(self, totals: Totals, log: Log | None) -> Totals:
