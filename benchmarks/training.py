@@ -109,14 +109,21 @@ def plain_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     return F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
-def plain_add(x: Tensor, change: Tensor, chance: float) -> Tensor:
-    return x + F.dropout(change, chance)
+def plain_add(x: Tensor, change: Tensor, chance: float, shift: Tensor | None = None) -> Tensor:
+    return x + F.dropout(change if shift is None else change + shift.to(change.dtype), chance)
 
 
 def plain_add_norm(
-    x: Tensor, change: Tensor, weight: Tensor, bias: Tensor, eps: float, chance: float, _: torch.dtype | None = None
+    x: Tensor,
+    change: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    chance: float,
+    _: torch.dtype | None = None,
+    shift: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    x = plain_add(x, change, chance)
+    x = plain_add(x, change, chance, shift)
     return x, plain_norm(x, weight, bias, eps)
 
 

@@ -61,19 +61,56 @@ def gradients(result: Tensor, inputs: list[Tensor]) -> list[Tensor]:
     return [result, *torch.autograd.grad((result.float() * torch.randn(result.shape, device="cuda")).sum(), inputs)]
 
 
+def plain_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    heads = [x.transpose(1, 2) for x in (query, keys, values)]
+    return F.scaled_dot_product_attention(*heads, mask, is_causal=mask is None).transpose(1, 2)
+
+
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
-@pytest.mark.parametrize(
-    ("written", "read", "causal"), [(5, 5, True), (33, 20, False), (128, 70, False), (140, 140, True)]
-)
-def test_attention(dtype: torch.dtype, most: float, written: int, read: int, causal: bool) -> None:
-    query, keys, values = (torch.randn(3, 8, n, 32, device="cuda", dtype=dtype) for n in (written, read, read))
-    inputs = [x.requires_grad_() for x in (query, keys, values)]
+@pytest.mark.parametrize(("written", "read"), [(5, 7), (33, 20), (20, 33), (128, 70), (140, 140)])
+def test_cross_attention(dtype: torch.dtype, most: float, written: int, read: int) -> None:
+    query, memory = (torch.randn(3, *size, 4, 32, device="cuda", dtype=dtype) for size in ((written, 1), (read, 2)))
+    biases = torch.randn(128, device="cuda"), torch.randn(256, device="cuda")
+    inputs = [x.requires_grad_() for x in (query, memory, *biases)]
     path = torch.randint(1, read + 1, (3, written), device="cuda")
-    mask = None if causal else layers.readable_mask(path, read)[:, None]
-    found = gradients(layers.attend(query, keys, values, mask), inputs)
-    exact = [x.detach().double().requires_grad_() for x in inputs]
-    expected = gradients(F.scaled_dot_product_attention(*exact, mask, is_causal=causal), exact)
+    found = gradients(fused.attend(*inputs, path.int()), inputs)
+    exact = exactly(inputs)
+    query, memory = exact[0] + exact[2].view(4, 32), exact[1] + exact[3].view(2, 4, 32)
+    result = plain_attention(query[:, :, 0], *memory.unbind(2), layers.readable_mask(path, read)[:, None])
+    expected = gradients(result, exact)
     assert error(found, expected) < most
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize("length", [5, 32, 70, 140])
+@pytest.mark.parametrize("causal", [True, False])
+def test_self_attention(dtype: torch.dtype, most: float, length: int, causal: bool) -> None:
+    packed = torch.randn(3, length, 3, 4, 32, device="cuda", dtype=dtype)
+    biases = torch.randn(128, device="cuda"), torch.randn(256, device="cuda")
+    inputs = [x.requires_grad_() for x in (packed, *biases)]
+    lengths = torch.randint(1, length + 1, (3, 1), device="cuda").expand(-1, length)
+    found = gradients(fused.attend(packed, None, *biases, None if causal else lengths.int()), inputs)
+    exact = exactly(inputs)
+    mask = None if causal else layers.readable_mask(lengths, length)[:, None]
+    result = plain_attention(*(exact[0] + torch.cat(exact[1:]).view(3, 4, 32)).unbind(2), mask)
+    expected = gradients(result, exact)
+    assert error(found[:2], expected[:2]) < most
+    assert (
+        error([torch.cat(found[2:])], [torch.cat(expected[2:])]) < most
+    )  # a bias of keys alone gets nothing but noise
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize(("rows", "width", "hidden"), [(7, 40, 24), (1, 64, 512), (1001, 64, 1100)])
+def test_feed_forward(dtype: torch.dtype, most: float, rows: int, width: int, hidden: int) -> None:
+    drawn = torch.randn(3, rows, width), torch.randn(hidden, width), torch.randn(hidden)
+    inputs = [x.to(dtype).to("cuda", torch.float32).requires_grad_() for x in drawn]
+    with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        found = gradients(fused.linear_relu(*inputs), inputs)
+    assert found[0].dtype == dtype
+    exact = exactly(inputs)
+    expected = F.linear(*exact) * (found[0] > 0)  # at the edge rounding decides what is dropped
+    assert error(found, gradients(expected, exact)) < most
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
@@ -87,6 +124,24 @@ def test_routing_score(dtype: torch.dtype, most: float, written: int, read: int,
     exact = [x.detach().double().requires_grad_() for x in (keys, state)]
     agreed = torch.tanh(capsules.score(torch.tanh(exact[0][:, None] + exact[1][:, :, None])).squeeze(-1))
     assert error(found, gradients(agreed, [*exact, capsules.score.weight])) < most
+
+
+def test_embedding() -> None:
+    table = torch.randn(50, 40, device="cuda").requires_grad_()
+    ids, places = torch.randint(0, 50, (3, 7), device="cuda"), torch.randn(7, 40, device="cuda")
+    ids[1, 4:] = PAD
+    found = gradients(fused.embed(table, ids, places, 6.0, PAD, 0.0), [table])
+    assert error(found, gradients(F.embedding(ids, table, PAD) * 6 + places, [table])) < 1e-6
+
+
+def test_dropout_of_an_embedding_drops_the_same_backward() -> None:
+    table = (1 + torch.rand(50, 512, device="cuda")).requires_grad_()
+    ids, places = torch.randint(3, 50, (8, 30), device="cuda"), torch.rand(30, 512, device="cuda")
+    out = fused.embed(table, ids, places, 6.0, PAD, 0.3)
+    kept = out.detach() != 0
+    assert abs(float(kept.float().mean()) - 0.7) < 0.01
+    expected = (F.embedding(ids, table, PAD) * 6 + places) * kept / 0.7
+    assert error(gradients(out, [table]), gradients(expected, [table])) < 1e-6
 
 
 def residual_inputs(rows: int, width: int, dtype: torch.dtype) -> list[Tensor]:
@@ -125,6 +180,17 @@ class TestResidual:
         total = exact[0] + exact[1]
         expected = torch.cat([total, F.layer_norm(total, (width,), *exact[2:])], dim=-1)
         assert error(gradients(found, inputs), gradients(expected, exact)) < most
+
+    def test_sum_with_the_bias_of_the_change(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
+        inputs = [*residual_inputs(rows, width, dtype), torch.randn(width, device="cuda").requires_grad_()]
+        exact = exactly(inputs)
+        found = torch.cat(fused.add_norm(*inputs[:4], 1e-5, 0.0, dtype, inputs[4]), dim=-1)
+        total = exact[0] + (exact[1] + exact[4])
+        expected = torch.cat([total, F.layer_norm(total, (width,), *exact[2:4])], dim=-1)
+        assert error(gradients(found, inputs), gradients(expected, exact)) < most
+        some = [inputs[n] for n in (0, 1, 4)]
+        found = gradients(fused.add(some[0], some[1], 0.0, some[2]), some)
+        assert error(found, gradients(total, [exact[n] for n in (0, 1, 4)])) < most
 
     def test_norm_of_the_sum_alone(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
         """As after a sub-layer that is normalised behind it."""
@@ -191,8 +257,10 @@ def test_compiled_layers(build: str, plainly: Callable[..., list[Tensor]]) -> No
     def compute(layers: Sequence[nn.Module], x: Tensor, *, narrow: bool) -> list[Tensor]:
         readable = torch.ones(len(x), 1, x.shape[1], x.shape[1], dtype=torch.bool, device="cuda").tril()
         with torch.autocast("cuda", torch.bfloat16, enabled=narrow):
-            memory = plain[1].cross.remember(layers[0](x, None))
-            result, to_x, *others = gradients(layers[1](x, memory, readable, None), [x, *parameters])
+            _, memory = layers[0](x, plain[0].itself.residual.enter(x), None, None, model.encoder_norm)
+            held, entered = plain[1].cross.hold(memory), plain[1].itself.residual.enter(x)
+            made = layers[1](x, entered, held, readable, None, None, model.output_norm)
+            result, to_x, *others = gradients(torch.cat(made, dim=-1), [x, *parameters])
         return [result, to_x, torch.cat([other.flatten() for other in others])]
 
     for streams, length in ((3, 17), (4, 33)):

@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from bethink.model.config import ModelConfig
 
 Memory = tuple[Tensor, Tensor]  # keys and values, B H S D/H
+Source = Memory | Tensor  # or, for the fused kernels, B S 2D: keys and values side by side, before their bias
 Remember = Callable[[Memory], Memory]  # puts new keys and values behind the old ones and returns all of them
 
 # Not cuDNN's, which plans anew, for tens of milliseconds, whenever a batch has another shape.
@@ -41,24 +42,43 @@ class Attention(nn.Module):
         keys, values = self.memory(x).chunk(2, dim=-1)
         return self._split(keys), self._split(values)
 
-    def forward(self, x: Tensor, memory: Memory, mask: Tensor | None) -> Tensor:
-        """x is B T D; mask is True where a row may look, or None for a causal square."""
+    def hold(self, x: Tensor) -> Source:
+        """What `forward` attends to, of a whole source in training."""
+        return F.linear(x, self.memory.weight) if fast(x) else self.remember(x)
+
+    def forward(self, x: Tensor, memory: Source, mask: Tensor | None) -> Tensor:
+        """What `out` makes the change of. x is B T D; mask is True where a row may look, or None for a causal square."""
+        if isinstance(memory, Tensor):
+            return self._attend_fast(F.linear(x, self.query.weight), memory, mask)
         keys, values = memory
         found = attend(self._split(self.query(x)), keys, values, mask)
-        together: Tensor = self.out(found.transpose(1, 2).flatten(2))
-        return together
+        return found.transpose(1, 2).flatten(2)
+
+    def look_inside(self, x: Tensor, mask: Tensor | None, remember: Remember | None) -> Tensor:
+        """The same of a sequence with itself and, through `remember`, with what came before it."""
+        if remember is None and fast(x):
+            return self._attend_fast(F.linear(x, torch.cat([self.query.weight, self.memory.weight])), None, mask)
+        memory = self.remember(x)
+        return self(x, memory if remember is None else remember(memory), mask)  # type: ignore[no-any-return]
+
+    def _attend_fast(self, packed: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
+        """Every mask of training, B 1 T S or B 1 1 S, is that of a path or of padding: all that counts is where it ends."""
+        reach = None if mask is None else mask[:, 0].sum(-1, dtype=torch.int32).expand(-1, packed.shape[1])
+        heads = [None if x is None else x.unflatten(-1, (-1, *self._heads)) for x in (packed, memory)]
+        found: Tensor = fused.attend(*heads, self.query.bias, self.memory.bias, reach)
+        return found.flatten(2)
+
+    @property
+    def _heads(self) -> tuple[int, int]:
+        return self.heads, self.query.out_features // self.heads
 
     def _split(self, x: Tensor) -> Tensor:
-        heads: Tensor = x.unflatten(-1, (self.heads, -1))
+        heads: Tensor = x.unflatten(-1, self._heads)
         return heads.transpose(1, 2)
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
     """query B H T D/H; keys and values B H S D/H; mask as above."""
-    if fast(query):
-        seen = None if mask is None else mask[:, 0].expand(-1, query.shape[2], -1)
-        found: Tensor = fused.attend(*(x.transpose(1, 2) for x in (query, keys, values)), seen)
-        return found.transpose(1, 2)
     with sdpa_kernel(KERNELS) if query.is_cuda else nullcontext():
         return F.scaled_dot_product_attention(query, keys, values, mask, is_causal=mask is None)
 
@@ -78,33 +98,43 @@ class Residual(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def enter(self, x: Tensor) -> Tensor:
-        if self.pre and fast(x):
-            return fused.norm(x, *self._affine())
-        return self.norm(x) if self.pre else x
+        return normalise(self.norm, x) if self.pre else x
 
-    def leave(self, x: Tensor, change: Tensor) -> Tensor:
+    def leave(self, x: Tensor, inner: Tensor, out: nn.Linear) -> Tensor:
+        """x, changed by what `out` makes of the sub-layer's inner states."""
         if fast(x):
-            return self._leave_fast(x, change)
-        x = x + self.dropout(change)
+            return self._leave_fast(x, inner, out)
+        x = x + self.dropout(out(inner))
         return x if self.pre else self.norm(x)
 
-    def move_on(self, x: Tensor, change: Tensor, following: Residual) -> tuple[Tensor, Tensor]:
-        """Leaves this sub-layer and enters the following one: x, and what goes in there."""
-        if self.pre and fast(x):
-            return fused.add_norm(x, change, *following._affine(), self._chance())
-        x = self.leave(x, change)
-        return x, following.enter(x)
+    def move_on(self, x: Tensor, inner: Tensor, out: nn.Linear, following: nn.Module | None) -> tuple[Tensor, Tensor]:
+        """Leaves this sub-layer: x, and what goes in where the norm that follows, if one does, is the (pre) way in."""
+        if self.pre and fast(x) and isinstance(following, nn.LayerNorm):
+            change = F.linear(inner, out.weight)
+            return fused.add_norm(x, change, *affine(following), self._chance(), shift=out.bias)
+        x = self.leave(x, inner, out)
+        return x, normalise(following, x) if self.pre and following is not None else x
 
-    def _leave_fast(self, x: Tensor, change: Tensor) -> Tensor:
+    def _leave_fast(self, x: Tensor, inner: Tensor, out: nn.Linear) -> Tensor:
+        """The bias of `out` is added by the kernel, which then also sums its gradient."""
+        change = F.linear(inner, out.weight)
         if self.pre:
-            return fused.add(x, change, self._chance())
-        return fused.add_norm(x, change, *self._affine(), self._chance(), x.dtype)[1]
-
-    def _affine(self) -> tuple[Tensor, Tensor, float]:
-        return self.norm.weight, self.norm.bias, self.norm.eps
+            return fused.add(x, change, self._chance(), out.bias)
+        return fused.add_norm(x, change, *affine(self.norm), self._chance(), x.dtype, out.bias)[1]
 
     def _chance(self) -> float:
         return self.dropout.p if self.training else 0.0
+
+
+def normalise(norm: nn.Module, x: Tensor) -> Tensor:
+    """LayerNorm, in training on a GPU in the precision of matrix products; what is no LayerNorm changes nothing."""
+    if isinstance(norm, nn.LayerNorm) and fast(x):
+        return fused.norm(x, *affine(norm))
+    return norm(x)  # type: ignore[no-any-return]
+
+
+def affine(norm: nn.LayerNorm) -> tuple[Tensor, Tensor, float]:
+    return norm.weight, norm.bias, norm.eps
 
 
 class FeedForward(nn.Module):
@@ -114,9 +144,14 @@ class FeedForward(nn.Module):
         self.into = linear(config.width, config.hidden)
         self.out = linear(config.hidden, config.width)
 
-    def forward(self, x: Tensor, entered: Tensor) -> Tensor:
-        """`entered` is what the residual made of x on the way in."""
-        return self.residual.leave(x, self.out(F.relu(self.into(entered))))
+    def forward(self, x: Tensor, entered: Tensor, following: nn.Module | None) -> tuple[Tensor, Tensor]:
+        """`entered` is what the residual made of x on the way in; x, and what goes into what follows, come out."""
+        return self.residual.move_on(x, self._hidden(entered), self.out, following)
+
+    def _hidden(self, entered: Tensor) -> Tensor:
+        if fast(entered):
+            return fused.linear_relu(entered, self.into.weight, self.into.bias)
+        return F.relu(self.into(entered))
 
 
 class SelfAttention(nn.Module):
@@ -128,14 +163,10 @@ class SelfAttention(nn.Module):
         self.attention = Attention(config.width, config.heads)
 
     def forward(
-        self, x: Tensor, mask: Tensor | None, remember: Remember | None, following: Residual
+        self, x: Tensor, entered: Tensor, mask: Tensor | None, remember: Remember | None, following: nn.Module
     ) -> tuple[Tensor, Tensor]:
-        """x, and what goes into the sub-layer that follows."""
-        entered = self.residual.enter(x)
-        memory = self.attention.remember(entered)
-        if remember is not None:
-            memory = remember(memory)
-        return self.residual.move_on(x, self.attention(entered, memory, mask), following)
+        found = self.attention.look_inside(entered, mask, remember)
+        return self.residual.move_on(x, found, self.attention.out, following)
 
 
 class EncoderLayer(nn.Module):
@@ -144,8 +175,17 @@ class EncoderLayer(nn.Module):
         self.itself = SelfAttention(config)
         self.feed = FeedForward(config)
 
-    def forward(self, x: Tensor, mask: Tensor | None, remember: Remember | None = None) -> Tensor:
-        return self.feed(*self.itself(x, mask, remember, self.feed.residual))  # type: ignore[no-any-return]
+    def forward(
+        self,
+        x: Tensor,
+        entered: Tensor,
+        mask: Tensor | None,
+        remember: Remember | None = None,
+        following: nn.Module | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """As all sub-layers: x and what it is on the way in; `following` is the norm behind this layer."""
+        x, entered = self.itself(x, entered, mask, remember, self.feed.residual.norm)
+        return self.feed(x, entered, following)  # type: ignore[no-any-return]
 
 
 class DecoderLayer(nn.Module):
@@ -157,12 +197,20 @@ class DecoderLayer(nn.Module):
         self.feed = FeedForward(config)
 
     def forward(
-        self, x: Tensor, source: Memory, readable: Tensor, mask: Tensor | None, remember: Remember | None = None
-    ) -> Tensor:
+        self,
+        x: Tensor,
+        entered: Tensor,
+        source: Source,
+        readable: Tensor,
+        mask: Tensor | None,
+        remember: Remember | None = None,
+        following: nn.Module | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """`readable` is B 1 T I: the path's mask, one row of g per target position."""
-        x, entered = self.itself(x, mask, remember, self.residual)
-        change = self.cross(entered, source, readable)
-        return self.feed(*self.residual.move_on(x, change, self.feed.residual))  # type: ignore[no-any-return]
+        x, entered = self.itself(x, entered, mask, remember, self.residual.norm)
+        found = self.cross(entered, source, readable)
+        x, entered = self.residual.move_on(x, found, self.cross.out, self.feed.residual.norm)
+        return self.feed(x, entered, following)  # type: ignore[no-any-return]
 
 
 def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:

@@ -17,7 +17,11 @@ from bethink.text import EOS
 from bethink.train.data import ROWS, Batch
 from bethink.train.losses import Objective
 
-GRID = (ROWS, 4, 4)  # B, I and T are padded to multiples of these; a finer grid pads less, but shapes come back later
+GRID = (
+    ROWS,
+    2,
+    2,
+)  # B, I and T are padded to multiples of these; a still finer grid pads less, but shapes come back later
 MOST = 1000  # recordings kept; shapes beyond them are computed directly
 
 Shape = tuple[int, int, int]
@@ -26,11 +30,11 @@ Compute = Callable[[Batch], dict[str, Tensor]]
 
 def compile_parts(objective: Objective) -> None:
     """Layers are compiled one by one, for any size: all layers of a kind share what is compiled for the first of them."""
-    for layer in (*objective.model.encoder, *objective.model.decoder):
+    model = objective.model
+    for layer in (*model.encoder, *model.decoder):
         layer.compile(dynamic=True)
-    if (capsules := objective.model.capsules) is None:
-        return
-    for owner, name in ((capsules, "route"), (capsules, "feed_back"), (objective, "segment_loss")):
+    above = (model.capsules, "route"), (model.capsules, "feed_back"), (objective, "segment_loss")
+    for owner, name in ((model, "hold_source"), *(above if model.capsules else ())):
         setattr(owner, name, torch.compile(getattr(owner, name), dynamic=True))
 
 

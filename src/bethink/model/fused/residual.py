@@ -1,7 +1,8 @@
 """The way out of one sub-layer and into the next: x + dropout(change) and its LayerNorm, one pass forward and one backward.
 
-Memory decides how long this takes, so nothing is written that can be made again: what dropout drops comes out of a seed, means and
-deviations out of the rows, which have to be read anyway. Shapes: N rows, D width.
+Memory decides how long this takes, so no array is written that can be made again: what dropout drops comes out of a seed. Means and
+deviations are kept, two numbers a row, since making them again would keep the memory waiting. A change may come without the bias of
+its matrix product: added here, it gets its gradient without another pass. Shapes: N rows, D width.
 """
 
 # Triton's own language has no types, and stand-ins for shapes do not look at all their arguments.
@@ -18,215 +19,199 @@ import triton.language as tl
 from torch import Tensor
 
 from bethink.model.fused.precision import working_dtype
+from bethink.model.fused.rows import ROWS, draw_seed, drop, either, neighbours, odds, read, tile
+from bethink.model.fused.sums import sum_parts
 
-ROWS = tl.constexpr(4)  # that a program takes at a time: random numbers are drawn in fours
-ROUNDS = tl.constexpr(7)  # of Philox: the fewest that pass every known test; drawing must not take longer than reading
 PROGRAMS = 660  # that share the rows of a backward pass, 5 for each processor of an H200; fixed, so that sums are the same everywhere
-SEEDS = 1 << 31
 
 
-@triton.jit
-def _read(pointer, places, inside):
-    return tl.load(pointer + places, mask=inside, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _drop(values, seed_at, group, columns, width: tl.constexpr, chance):
-    """Each draw has one number for each of the rows of a group."""
-    first, second, third, fourth = tl.rand4x(tl.load(seed_at), columns + group * width, n_rounds=ROUNDS)
-    row = tl.arange(0, ROWS)[:, None]
-    upper = tl.where(row == 0, first[None, :], second[None, :])
-    lower = tl.where(row == 2, third[None, :], fourth[None, :])
-    drawn = tl.where(row < 2, upper, lower)
-    return tl.where(drawn < chance, 0.0, values / (1 - chance))
-
-
-@triton.jit
-def _normalise(x, inside, width: tl.constexpr, eps):
-    """The rows with mean 0 and deviation 1, and what they were multiplied by."""
-    centred = tl.where(inside, x - (tl.sum(x, 1) / width)[:, None], 0.0)
-    rate = tl.rsqrt(tl.sum(centred * centred, 1) / width + eps)[:, None]
-    return centred * rate, rate
-
-
-@triton.jit(do_not_specialize=["size"])
+@triton.jit(do_not_specialize=["size", "limit"])
 def _forward(
-    x_at, change_at, seed_at, weight_at, bias_at, total_at, out_at, size, chance, eps,
-    width: tl.constexpr, block: tl.constexpr, adds: tl.constexpr, drops: tl.constexpr, norms: tl.constexpr,
+    x_at, change_at, shift_at, seed_at, weight_at, bias_at, total_at, out_at, stats_at, size, limit, gain, eps,
+    width: tl.constexpr, block: tl.constexpr,
+    adds: tl.constexpr, shifts: tl.constexpr, drops: tl.constexpr, norms: tl.constexpr,
 ):  # fmt: skip
-    group, columns = tl.program_id(0), tl.arange(0, block)
+    group, columns = tl.program_id(0), neighbours(block)
     rows = tl.arange(0, ROWS).to(tl.int64) + group * ROWS
     inside = (rows[:, None] < size) & (columns[None, :] < width)
     places = rows[:, None] * width + columns[None, :]
-    x = _read(x_at, places, inside)
+    x = read(x_at, places, inside)
     if adds:
-        change = _read(change_at, places, inside)
-        x += _drop(change, seed_at, group, columns, width, chance) if drops else change
+        change = read(change_at, places, inside)
+        if shifts:
+            change += read(shift_at, columns, columns < width)[None, :]
+        x += drop(change, seed_at, group, columns, width, limit, gain) if drops else change
         tl.store(total_at + places, x, mask=inside)
     if norms:
-        weight, bias = _read(weight_at, columns, columns < width), _read(bias_at, columns, columns < width)
-        normal, _ = _normalise(x, inside, width, eps)
-        tl.store(out_at + places, normal * weight[None, :] + bias[None, :], mask=inside)
+        weight, bias = read(weight_at, columns, columns < width), read(bias_at, columns, columns < width)
+        mean = tl.sum(x, 1) / width
+        centred = tl.where(inside, x - mean[:, None], 0.0)
+        rate = tl.rsqrt(tl.sum(centred * centred, 1) / width + eps)
+        tl.store(out_at + places, centred * rate[:, None] * weight[None, :] + bias[None, :], mask=inside)
+        tl.store(stats_at + 2 * rows, mean, mask=rows < size)
+        tl.store(stats_at + 2 * rows + 1, rate, mask=rows < size)
 
 
-@triton.jit(do_not_specialize=["size"])
+@triton.jit(do_not_specialize=["size", "limit"])
 def _backward(
-    total_at, to_total_at, to_out_at, seed_at, weight_at, to_x_at, to_change_at, parts_at, size, chance, eps,
+    total_at, stats_at, to_total_at, to_out_at, seed_at, weight_at, to_x_at, to_change_at, parts_at, size, limit, gain,
     width: tl.constexpr, block: tl.constexpr,
     adds: tl.constexpr, drops: tl.constexpr, norms: tl.constexpr, carries: tl.constexpr,
 ):  # fmt: skip
-    """A program walks over groups of rows, as far apart as there are programs, and adds up its part of what scale and shift get."""
-    columns = tl.arange(0, block)
+    """A program walks over groups of rows, as far apart as there are programs, and adds up its part of what scale and shifts get."""
+    columns = neighbours(block)
     to_weight, to_bias = tl.zeros([block], tl.float32), tl.zeros([block], tl.float32)
+    to_shift = tl.zeros([block], tl.float32)
+    weight = read(weight_at, columns, columns < width) if norms else to_weight
     for group in range(tl.program_id(0), tl.cdiv(size, ROWS), tl.num_programs(0)):
-        rows = tl.arange(0, ROWS).to(tl.int64) + group * ROWS
+        rows = tl.arange(0, ROWS) + group * ROWS
         inside = (rows[:, None] < size) & (columns[None, :] < width)
-        places = rows[:, None] * width + columns[None, :]
+        places = tl.cast(group, tl.int64) * (ROWS * width) + (tl.arange(0, ROWS)[:, None] * width + columns[None, :])
         to_x = tl.zeros([ROWS, block], tl.float32)
         if carries:
-            to_x = _read(to_total_at, places, inside)
+            to_x = read(to_total_at, places, inside)
         if norms:
-            to_out = _read(to_out_at, places, inside)
-            normal, rate = _normalise(_read(total_at, places, inside), inside, width, eps)
+            to_out = read(to_out_at, places, inside)
+            mean = read(stats_at, 2 * rows, rows < size)[:, None]
+            rate = read(stats_at, 2 * rows + 1, rows < size)[:, None]
+            normal = (read(total_at, places, inside) - mean) * rate
             to_weight += tl.sum(to_out * normal, 0)
             to_bias += tl.sum(to_out, 0)
-            slope = to_out * _read(weight_at, columns, columns < width)[None, :]
+            slope = to_out * weight[None, :]
             along = tl.sum(slope * normal, 1) / width
             to_x += (slope - (tl.sum(slope, 1) / width)[:, None] - normal * along[:, None]) * rate
             tl.store(to_x_at + places, to_x, mask=inside)
         if adds:
-            to_change = _drop(to_x, seed_at, group, columns, width, chance) if drops else to_x
+            to_change = drop(to_x, seed_at, group, columns, width, limit, gain) if drops else to_x
+            to_shift += tl.sum(tl.where(inside, to_change, 0.0), 0)
             tl.store(to_change_at + places, to_change, mask=inside)
-    if norms:
-        part = parts_at + tl.program_id(0) * 2 * width + columns
-        tl.store(part, to_weight, mask=columns < width)
-        tl.store(part + width, to_bias, mask=columns < width)
-
-
-@triton.jit
-def _sum_parts(parts_at, out, count, length: tl.constexpr, block: tl.constexpr, step: tl.constexpr):
-    columns = tl.program_id(0) * block + tl.arange(0, block)
-    sums = tl.zeros([step, block], tl.float32)
-    for start in range(0, count, step):
-        part = start + tl.arange(0, step)[:, None]
-        sums += _read(parts_at, part * length + columns[None, :], (part < count) & (columns[None, :] < length))
-    tl.store(out + columns, tl.sum(sums, 0), mask=columns < length)
+    part = parts_at + tl.program_id(0) * 3 * width + columns
+    tl.store(part, to_weight, mask=columns < width)
+    tl.store(part + width, to_bias, mask=columns < width)
+    tl.store(part + 2 * width, to_shift, mask=columns < width)
 
 
 def norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     """LayerNorm, in the precision of the matrix products that follow."""
-    return _residual(x, None, None, weight, bias, 0.0, eps, working_dtype(x))[1]  # type: ignore[no-any-return]
+    return _residual(x, None, None, None, weight, bias, 0.0, eps, working_dtype(x))[1]  # type: ignore[no-any-return]
 
 
-def add(x: Tensor, change: Tensor, chance: float) -> Tensor:
-    """x + dropout(change)."""
-    return _residual(x, change, _seed(x, chance), None, None, chance, 0.0, x.dtype)[0]  # type: ignore[no-any-return]
+def add(x: Tensor, change: Tensor, chance: float, shift: Tensor | None = None) -> Tensor:
+    """x + dropout(change + shift)."""
+    return _residual(x, change, shift, draw_seed(x, chance), None, None, chance, 0.0, x.dtype)[0]  # type: ignore[no-any-return]
 
 
 def add_norm(
-    x: Tensor, change: Tensor, weight: Tensor, bias: Tensor, eps: float, chance: float, dtype: torch.dtype | None = None
+    x: Tensor,
+    change: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    eps: float,
+    chance: float,
+    dtype: torch.dtype | None = None,
+    shift: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """x + dropout(change), and its LayerNorm in a precision of choice or that of the matrix products that follow."""
-    made: tuple[Tensor, Tensor] = _residual(
-        x, change, _seed(x, chance), weight, bias, chance, eps, dtype or working_dtype(x)
-    )
-    return made
-
-
-def _seed(x: Tensor, chance: float) -> Tensor | None:
-    """Drawn on the device, so that a recorded graph draws anew whenever it is replayed."""
-    return torch.randint(SEEDS, (1,), device=x.device) if chance else None
+    """x + dropout(change + shift), and its LayerNorm in a precision of choice or that of the matrix products that follow."""
+    seed = draw_seed(x, chance)
+    total, out, _ = _residual(x, change, shift, seed, weight, bias, chance, eps, dtype or working_dtype(x))
+    return total, out
 
 
 @torch.library.custom_op(
     "bethink::residual",
     mutates_args=(),
-    schema="(Tensor x, Tensor? change, Tensor? seed, Tensor? weight, Tensor? bias, float chance, float eps, ScalarType dtype)"
-    " -> (Tensor, Tensor)",
+    schema="(Tensor x, Tensor? change, Tensor? shift, Tensor? seed, Tensor? weight, Tensor? bias, float chance, float eps,"
+    " ScalarType dtype) -> (Tensor, Tensor, Tensor)",
 )
 def _residual(
     x: Tensor,
     change: Tensor | None,
+    shift: Tensor | None,
     seed: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
     chance: float,
     eps: float,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    """The sum, empty where nothing is added, and its norm, empty where there is no weight."""
-    total, out = _results(x, change, weight, dtype)
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The sum, empty where nothing is added; its norm and, N 2, means and inverse deviations, empty where there is no weight."""
+    total, out, stats = _results(x, change, weight, dtype)
     x, change = x.contiguous(), _whole(change)
     size, width = x.numel() // x.shape[-1], x.shape[-1]
     _forward[(triton.cdiv(size, ROWS.value),)](
-        x, _or(change, x), _or(seed, x), _or(weight, x), _or(bias, x), total, out, size, chance, eps,
-        adds=change is not None, drops=seed is not None, norms=weight is not None, **_tile(width),
+        x, either(change, x), either(shift, x), either(seed, x), either(weight, x), either(bias, x), total, out, stats,
+        size, *odds(chance), eps,
+        adds=change is not None, shifts=shift is not None, drops=seed is not None, norms=weight is not None,
+        **tile(width),
     )  # fmt: skip
-    return total, out
+    return total, out, stats
 
 
 @_residual.register_fake
 def _(
     x: Tensor,
     change: Tensor | None,
+    shift: Tensor | None,
     seed: Tensor | None,
     weight: Tensor | None,
     bias: Tensor | None,
     chance: float,
     eps: float,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor]:
     return _results(x, change, weight, dtype)
 
 
-def _results(x: Tensor, change: Tensor | None, weight: Tensor | None, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+def _results(
+    x: Tensor, change: Tensor | None, weight: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor]:
     assert change is None or change.shape == x.shape, "kernels do not broadcast"
     total = x.new_empty(0) if change is None else x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, change.dtype))
-    return total, x.new_empty(0 if weight is None else x.shape, dtype=dtype)
+    if weight is None:
+        return total, x.new_empty(0), x.new_empty(0)
+    return total, x.new_empty(x.shape, dtype=dtype), x.new_empty((*x.shape[:-1], 2), dtype=torch.float32)
 
 
 @torch.library.custom_op(
     "bethink::residual_backward",
     mutates_args=(),
-    schema="(Tensor total, Tensor? to_total, Tensor? to_out, Tensor? seed, Tensor? weight, float chance, float eps, ScalarType? change)"
+    schema="(Tensor total, Tensor stats, Tensor? to_total, Tensor? to_out, Tensor? seed, Tensor? weight, float chance, ScalarType? change)"
     " -> (Tensor, Tensor, Tensor)",
 )
 def _residual_backward(
     total: Tensor,
+    stats: Tensor,
     to_total: Tensor | None,
     to_out: Tensor | None,
     seed: Tensor | None,
     weight: Tensor | None,
     chance: float,
-    eps: float,
     change: torch.dtype | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """What x, the change (of the type given) and, as two rows, scale and shift get; empty where there is nothing to get."""
-    to_x, to_change, to_affine = _gradients(total, to_out, change)
+    """What x and the change (of the type given) get, empty where there is nothing to get, and as three rows weight, bias and shift."""
+    to_x, to_change, _ = _gradients(total, to_out, change)
     total, to_total, to_out = total.contiguous(), _whole(to_total), _whole(to_out)
     size, width = total.numel() // total.shape[-1], total.shape[-1]
     programs = min(PROGRAMS, triton.cdiv(size, ROWS.value))
-    parts = total.new_empty((programs, 2 * width) if to_out is not None else 0, dtype=torch.float32)
+    parts = total.new_empty((programs, 3, width), dtype=torch.float32)
     _backward[(programs,)](
-        total, _or(to_total, total), _or(to_out, total), _or(seed, total), _or(weight, total),
-        to_x, to_change, parts, size, chance, eps,
+        total, stats, either(to_total, total), either(to_out, total), either(seed, total), either(weight, total),
+        to_x, to_change, parts, size, *odds(chance),
         adds=change is not None, drops=seed is not None, norms=to_out is not None, carries=to_total is not None,
-        **_tile(width),
+        **tile(width),
     )  # fmt: skip
-    if to_out is not None:
-        _sum_parts[(triton.cdiv(2 * width, 16),)](parts, to_affine, programs, length=2 * width, block=16, step=64)
-    return to_x, to_change, to_affine
+    return to_x, to_change, sum_parts(parts)
 
 
 @_residual_backward.register_fake
 def _(
     total: Tensor,
+    stats: Tensor,
     to_total: Tensor | None,
     to_out: Tensor | None,
     seed: Tensor | None,
     weight: Tensor | None,
     chance: float,
-    eps: float,
     change: torch.dtype | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     return _gradients(total, to_out, change)
@@ -235,24 +220,24 @@ def _(
 def _gradients(total: Tensor, to_out: Tensor | None, change: torch.dtype | None) -> tuple[Tensor, Tensor, Tensor]:
     to_x = total.new_empty(0 if to_out is None else total.shape)
     to_change = total.new_empty(0 if change is None else total.shape, dtype=change)
-    return to_x, to_change, total.new_empty((2, 0 if to_out is None else total.shape[-1]), dtype=torch.float32)
+    return to_x, to_change, total.new_empty((3, total.shape[-1]), dtype=torch.float32)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    x, change, seed, weight, _, ctx.chance, ctx.eps, _ = inputs
-    ctx.change = None if change is None else change.dtype
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    x, change, shift, seed, weight, _, ctx.chance, _, _ = inputs
+    ctx.change, ctx.shifts = None if change is None else change.dtype, shift is not None
     ctx.set_materialize_grads(False)  # what nothing depends on has no gradient
-    ctx.save_for_backward(x if change is None else output[0], seed, weight)
+    ctx.save_for_backward(x if change is None else output[0], output[2], seed, weight)
 
 
-def _gradient(ctx: Any, to_total: Tensor | None, to_out: Tensor | None) -> tuple[Tensor | None, ...]:
-    total, seed, weight = ctx.saved_tensors
-    to_x, to_change, to_affine = _residual_backward(
-        total, to_total, to_out, seed, weight, ctx.chance, ctx.eps, ctx.change
-    )
-    to_weight, to_bias = (None, None) if to_out is None else to_affine.unbind()
+def _gradient(ctx: Any, to_total: Tensor | None, to_out: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
+    total, stats, seed, weight = ctx.saved_tensors
+    to_x, to_change, sums = _residual_backward(total, stats, to_total, to_out, seed, weight, ctx.chance, ctx.change)
+    to_weight, to_bias, to_shift = sums.unbind()
+    if to_out is None:
+        to_x, to_weight, to_bias = to_total, None, None
     return (
-        to_total if to_out is None else to_x, None if ctx.change is None else to_change, None, to_weight, to_bias,
+        to_x, None if ctx.change is None else to_change, to_shift if ctx.shifts else None, None, to_weight, to_bias,
         None, None, None,
     )  # fmt: skip
 
@@ -262,14 +247,3 @@ _residual.register_autograd(_gradient, setup_context=_keep)
 
 def _whole(x: Tensor | None) -> Tensor | None:
     return None if x is None else x.contiguous()
-
-
-def _or(x: Tensor | None, other: Tensor) -> Tensor:
-    """Kernels want some pointer even for what they will not look at."""
-    return other if x is None else x
-
-
-def _tile(width: int) -> dict[str, int]:
-    """A warp for every 256 columns: its threads hold 8 neighbours in all four rows, so that no number is drawn twice."""
-    block = triton.next_power_of_2(width)
-    return {"width": width, "block": block, "num_warps": min(16, max(1, block // 256))}

@@ -1,0 +1,58 @@
+"""Groups of rows, as kernels walk over them, and the dropout that a seed gives them: the same forward and backward, never written."""
+
+# Triton's own language has no types.
+# mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call, unused-ignore, misc"
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+ROWS = tl.constexpr(4)  # that a program takes at a time: random numbers are drawn in fours
+ROUNDS = tl.constexpr(7)  # of Philox: the fewest that pass every known test; drawing must not take longer than reading
+SEEDS = 1 << 31
+
+
+@triton.jit
+def neighbours(block: tl.constexpr):
+    """Columns, of which a thread is to hold four in a row: with more, float32 would have to change threads before it is stored."""
+    return tl.max_contiguous(tl.arange(0, block), 4)
+
+
+@triton.jit
+def read(pointer, places, inside):
+    return tl.load(pointer + places, mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def drop(values, seed_at, group, columns, width: tl.constexpr, limit, gain):
+    """Each draw has one number for each of the rows of a group; what draws less than the limit is dropped."""
+    first, second, third, fourth = tl.randint4x(tl.load(seed_at), columns + group * width, n_rounds=ROUNDS)
+    row = tl.arange(0, ROWS)[:, None]
+    upper = tl.where(row == 0, first[None, :], second[None, :])
+    lower = tl.where(row == 2, third[None, :], fourth[None, :])
+    drawn = tl.where(row < 2, upper, lower).to(tl.int32, bitcast=True)
+    return tl.where(drawn < limit, 0.0, values * gain)
+
+
+def draw_seed(x: Tensor, chance: float) -> Tensor | None:
+    """Drawn on the device, so that a recorded graph draws anew whenever it is replayed."""
+    return torch.randint(SEEDS, (1,), device=x.device) if chance else None
+
+
+def either(x: Tensor | None, other: Tensor) -> Tensor:
+    """Kernels want some pointer even for what they will not look at."""
+    return other if x is None else x
+
+
+def odds(chance: float) -> tuple[int, float]:
+    """Below which of all 32-bit integers a number is dropped, and what the others are multiplied by."""
+    return int(chance * 2**32) - 2**31, 1 / (1 - chance)
+
+
+def tile(width: int) -> dict[str, int]:
+    """A warp for every 128 columns: its threads hold 4 neighbours in all four rows, so that no number is drawn twice."""
+    block = triton.next_power_of_2(width)
+    return {"width": width, "block": block, "num_warps": min(16, max(1, block // 128))}
