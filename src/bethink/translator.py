@@ -20,6 +20,9 @@ from bethink.stream import Stream
 from bethink.text import EOS, Boundary, Joiner, Segmenter, Vocabulary, Word
 from bethink.trace import Step, Translation, shown
 
+# Of a batch, one in so many places must be free before new sentences take them: a GPU reads a few in the time it takes for many.
+TOGETHER = 8
+
 
 class Translator:
     """A model folder made ready: `Translator("de-en").translate("Guten Morgen!")`.
@@ -82,7 +85,8 @@ class Translator:
         try:
             for n in range(len(sentences)):
                 while n not in steps:
-                    while waiting and len(running) < batch:
+                    room = batch - len(running)
+                    while waiting and len(running) < batch and room >= batch // TOGETHER:
                         number, words = waiting.popleft()
                         if words:
                             running[number] = Sentence(self, engine, policy, words)

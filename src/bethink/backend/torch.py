@@ -116,12 +116,10 @@ class TorchBackend:
     @torch.inference_mode()
     def _read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
         slots = self._tensor([slot for slot, _ in requests])
-        starts = self._tensor([self._lengths[slot] for slot, _ in requests])
         ids = self._padded([tuple(ids) for _, ids in requests])
-        positions = starts[:, None] + torch.arange(ids.shape[1], device=self._device)
+        positions, length = self._places([self._lengths[slot] for slot, _ in requests], ids.shape[1])
         for slot, fresh in requests:
             self._lengths[slot] += len(fresh)
-        length = int(positions.max()) + 1
         self._grow(self._encoder + self._cross, length)
         mask = self._source_mask(requests, positions, length)
         caches = [self._remember(layer, slots, positions, length) for layer in self._encoder]
@@ -131,12 +129,10 @@ class TorchBackend:
     @torch.inference_mode()
     def _step(self, requests: Sequence[Rows]) -> list[list[Row]]:
         slots = self._tensor([request.slot for request in requests])
-        starts = self._tensor([request.start for request in requests])
         ids = self._padded([request.tokens for request in requests])
         path = self._padded([request.prefixes for request in requests]).clamp(min=1)
-        positions = starts[:, None] + torch.arange(ids.shape[1], device=self._device)
+        positions, length = self._places([request.start for request in requests], ids.shape[1])
         heard = max(max(request.prefixes) for request in requests)
-        length = int(positions.max()) + 1
         self._grow(self._decoder, length)
         readable = readable_mask(path, heard)
         cross = [layer.gather(slots, heard) for layer in self._cross]
@@ -182,6 +178,10 @@ class TorchBackend:
             stores += self._votes
         for store in stores:
             store.grow(len(self._lengths), length)
+
+    def _places(self, starts: Sequence[int], count: int) -> tuple[Tensor, int]:
+        """So many positions from each start on, B N, and where the last of all ends, without asking the device for it."""
+        return self._tensor(starts)[:, None] + torch.arange(count, device=self._device), max(starts) + count
 
     def _tensor(self, values: Sequence[int]) -> Tensor:
         return torch.tensor(values, device=self._device)
