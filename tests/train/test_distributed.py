@@ -54,10 +54,8 @@ def test_two_processes_equal_one(tmp_path: Path, toy_data: Path, small: Callable
     train_with_processes(2, recipe, toy_data, tmp_path / "two")
     ends = [checkpoint.checkpoints(tmp_path / name)[-1] for name in ("one", "two")]
     one, two = (checkpoint.read_tensors(end / checkpoint.OPTIMIZER) for end in ends)
-    for (
-        name,
-        tensor,
-    ) in one.items():  # the averaged gradients: Adam's steps blow up the noise where there is no gradient
+    # the averaged gradients: Adam's steps blow up the noise where there is no gradient
+    for name, tensor in one.items():
         torch.testing.assert_close(two[name], tensor, rtol=1e-3, atol=1e-6)
     for left, right in zip(log.read(tmp_path / "one"), log.read(tmp_path / "two"), strict=True):
         for key in left.keys() & {"loss", "nll", "wait-1", "full", "gradient"}:

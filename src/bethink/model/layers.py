@@ -63,7 +63,7 @@ class Attention(nn.Module):
 
     def _attend_fast(self, packed: Tensor, memory: Tensor | None, mask: Tensor | None) -> Tensor:
         """Every mask of training, B 1 T S or B 1 1 S, is that of a path or of padding: all that counts is where it ends."""
-        reach = None if mask is None else mask[:, 0].sum(-1, dtype=torch.int32).expand(-1, packed.shape[1])
+        reach = None if mask is None else mask[:, 0].sum(-1, dtype=torch.int32).expand(packed.shape[:2])
         heads = [None if x is None else x.unflatten(-1, (-1, *self._heads)) for x in (packed, memory)]
         found: Tensor = fused.attend(*heads, self.query.bias, self.memory.bias, reach)
         return found.flatten(2)
@@ -100,27 +100,27 @@ class Residual(nn.Module):
     def enter(self, x: Tensor) -> Tensor:
         return normalise(self.norm, x) if self.pre else x
 
-    def leave(self, x: Tensor, inner: Tensor, out: nn.Linear) -> Tensor:
-        """x, changed by what `out` makes of the sub-layer's inner states."""
-        if fast(x):
-            return self._leave_fast(x, inner, out)
-        x = x + self.dropout(out(inner))
-        return x if self.pre else self.norm(x)
-
     def move_on(self, x: Tensor, inner: Tensor, out: nn.Linear, following: nn.Module | None) -> tuple[Tensor, Tensor]:
-        """Leaves this sub-layer: x, and what goes in where the norm that follows, if one does, is the (pre) way in."""
-        if self.pre and fast(x) and isinstance(following, nn.LayerNorm):
-            change = F.linear(inner, out.weight)
-            return fused.add_norm(x, change, *affine(following), self._chance(), shift=out.bias)
-        x = self.leave(x, inner, out)
-        return x, normalise(following, x) if self.pre and following is not None else x
-
-    def _leave_fast(self, x: Tensor, inner: Tensor, out: nn.Linear) -> Tensor:
-        """The bias of `out` is added by the kernel, which then also sums its gradient."""
-        change = F.linear(inner, out.weight)
+        """x, changed by what `out` makes of the sub-layer's inner states, and what goes in next: through the norm that follows, if pre."""
+        if fast(x):
+            return self._move_on_fast(x, F.linear(inner, out.weight), out.bias, following)
+        x = x + self.dropout(out(inner))
         if self.pre:
-            return fused.add(x, change, self._chance(), out.bias)
-        return fused.add_norm(x, change, *affine(self.norm), self._chance(), x.dtype, out.bias)[1]
+            return x, x if following is None else following(x)
+        x = self.norm(x)
+        return x, x
+
+    def _move_on_fast(
+        self, x: Tensor, change: Tensor, shift: Tensor, following: nn.Module | None
+    ) -> tuple[Tensor, Tensor]:
+        """The bias of `out` is added by the kernel, which then also sums its gradient."""
+        if self.pre and isinstance(following, nn.LayerNorm):
+            return fused.add_norm(x, change, *affine(following), self._chance(), shift=shift)
+        if self.pre:
+            x = fused.add(x, change, self._chance(), shift)
+        else:
+            x = fused.add_norm(x, change, *affine(self.norm), self._chance(), x.dtype, shift)[1]
+        return x, x
 
     def _chance(self) -> float:
         return self.dropout.p if self.training else 0.0

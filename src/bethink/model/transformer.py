@@ -1,7 +1,7 @@
 """The whole model: encoder, decoder with path-masked cross-attention, capsules on top.
 
-`forward(source, target, path)` is pure. Its stages (`encode`, `source_memory`, `decode`, `read_out`) are the ones the streaming backend
-calls row by row. Shapes: B stream, I source, T target, D width, V vocabulary.
+`forward(source, target, path)` is pure. Its stages are the ones the streaming backend calls row by row (`encode`, `source_memory`,
+`decode`, `read_out`), but that it holds a whole source as suits training. Shapes: B stream, I source, T target, D width, V vocabulary.
 """
 
 from __future__ import annotations

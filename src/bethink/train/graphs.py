@@ -17,11 +17,8 @@ from bethink.text import EOS
 from bethink.train.data import ROWS, Batch
 from bethink.train.losses import Objective
 
-GRID = (
-    ROWS,
-    2,
-    2,
-)  # B, I and T are padded to multiples of these; a still finer grid pads less, but shapes come back later
+# B, I and T are padded to multiples of these; a finer grid pads less, but its shapes come back later.
+GRID = (ROWS, 2, 2)
 MOST = 1000  # recordings kept; shapes beyond them are computed directly
 
 Shape = tuple[int, int, int]

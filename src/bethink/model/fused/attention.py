@@ -118,7 +118,8 @@ def attend(
 ) -> Tensor:
     """B T H C: what is found with the queries, B T 1 H C, in keys and values, B S 2 H C, or in a sequence's own, B T 3 H C.
 
-    None of them has its bias yet. `reach` B T says how many keys each row may look at; without it, a row looks at those up to its own.
+    None of them has its bias yet. `reach` B T says how many keys, at least one and at most all, each row may look at; without it, a
+    row looks at those up to its own.
     """
     packed, memory = packed.contiguous(), None if memory is None else memory.contiguous()
     if not _fits(packed, memory):
@@ -159,8 +160,8 @@ def attend_backward(
             out.copy_(one)
         return to_packed, to_memory, torch.stack([one.float().sum(dim=(0, 1)).flatten() for one in made[::2]])
     parts = packed.new_empty((len(packed), 2, query_bias.numel()), dtype=torch.float32)
-    inputs = gradient.contiguous(), *outputs, parts
-    _launch(_attend_backward, packed, memory, (query_bias, memory_bias.chunk(2)[1]), reach, inputs)
+    others = gradient.contiguous(), *outputs, parts
+    _launch(_attend_backward, packed, memory, (query_bias, memory_bias.chunk(2)[1]), reach, others)
     return to_packed, to_memory, sum_parts(parts)
 
 
@@ -188,8 +189,10 @@ def _three(packed: Tensor, memory: Tensor | None) -> tuple[Tensor, Tensor, Tenso
 
 
 def _fits(packed: Tensor, memory: Tensor | None) -> bool:
+    """Heads of 128 in float32 are too wide: of long sequences, backward would need more shared memory than even an H200 has."""
     longest = packed.shape[1] if memory is None else max(packed.shape[1], memory.shape[1])
-    return longest <= LONGEST and packed.shape[4] in (16, 32, 64, 128)
+    width = packed.shape[4]
+    return longest <= LONGEST and width in (16, 32, 64, 128) and width * packed.element_size() <= 256
 
 
 def _plainly(

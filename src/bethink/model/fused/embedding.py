@@ -50,6 +50,7 @@ def _embed_backward(
 
 def embed(table: Tensor, ids: Tensor, places: Tensor, scale: float, padding: int, chance: float) -> Tensor:
     """dropout(table[ids] * scale + places): table V D, ids B T, places T D; the word `padding` learns nothing."""
+    assert len(places) == ids.shape[1], "kernels do not broadcast"
     return _embed(table, ids, places, draw_seed(table, chance), scale, padding, chance)  # type: ignore[no-any-return]
 
 
