@@ -116,6 +116,9 @@ def options() -> argparse.ArgumentParser:
     for role, told in (("dev", "a set to choose by"), ("test", "a set to report")):
         metavar = ("NAME", "SOURCE", "REFERENCE")
         two.add_argument(f"--{role}", nargs=3, action="append", default=[], metavar=metavar, help=told)
+    two.add_argument(
+        "--final", action="store_true", help="of the sets to choose by, only what choosing for the sets to report needs"
+    )
     two.add_argument("--limit", type=int, metavar="N", help="take only the first N sentences of the sets to choose by")
     two.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes; several have one thread each (default: 1)"
@@ -355,7 +358,8 @@ def evaluate(args: argparse.Namespace) -> int:
     tests = [Test("dev", name, source, reference, args.limit) for name, source, reference in args.dev]
     tests += [Test("test", name, source, reference) for name, source, reference in args.test]
     machine = Machine(args.device, args.batch)
-    failed = measure_all(args.work, selected(args), tests, machine, jobs=args.jobs, int8=args.int8, beside=args.beside)
+    how = {"jobs": args.jobs, "int8": args.int8, "beside": args.beside, "final": args.final}
+    failed = measure_all(args.work, selected(args), tests, machine, **how)
     for what in failed:
         print(f"failed: {what}", file=sys.stderr)
     return 1 if failed else 0

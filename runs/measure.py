@@ -108,8 +108,9 @@ def measure_all(
     jobs: int = 1,
     int8: bool = False,
     beside: Sequence[int] = (),
+    final: bool = False,
 ) -> list[str]:
-    """All that there is to do; returns what failed.
+    """All that there is to do, or, of development sets, only what the test sets ask of them; returns what failed.
 
     Systems that are still being trained are waited for as long as one of the processes goes on that it is to work beside.
     """
@@ -127,7 +128,9 @@ def measure_all(
             if int8:
                 make_small(work, ready)
             taken = {*busy.values(), *failed}
-            todo = [task for task in plan(work, ready, tests) if task not in taken and task.result() is None]
+            todo = [
+                task for task in plan(work, ready, tests, final=final) if task not in taken and task.result() is None
+            ]
             for task in todo[: 2 * jobs - len(busy)]:  # not all at once: what is trained meanwhile may come first
                 busy[pool.submit(measure, task, machine)] = task
             if not busy:
@@ -207,17 +210,27 @@ def lacking(system: System, work: Path) -> list[str]:
     ]
 
 
-def plan(work: Path, systems: Sequence[System], tests: Sequence[Test]) -> Iterator[Task]:
+def plan(work: Path, systems: Sequence[System], tests: Sequence[Test], *, final: bool = False) -> Iterator[Task]:
     """All that can be named by now: what depends on a choice or a count is named once there are the results to make it from."""
     for test in tests:
         for system in systems:
             tasks = {
                 task.policy: task
-                for pattern in (system.policies if test.role == "dev" else system.reported)
+                for pattern in patterns(system, test, final=final)
                 for option in options_for(work, system, pattern, tests, every=test.role == "dev")
                 for task in resolved(work, test, system, option)
             }
             yield from tasks.values()
+
+
+def patterns(system: System, test: Test, *, final: bool) -> tuple[str, ...]:
+    """What a set is to tell of a system: a development set all, or only by which policies those for the test sets are chosen."""
+    if test.role == "test":
+        return system.reported
+    if not final:
+        return system.policies
+    found = tuple(pattern for pattern in system.reported if len(choices(pattern)) > 1)
+    return (FIXED, *found) if found else ()
 
 
 def options_for(work: Path, system: System, pattern: str, tests: Sequence[Test], *, every: bool) -> list[str]:

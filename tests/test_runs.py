@@ -594,6 +594,18 @@ def test_the_comparison_goes_on_with_the_bundled_model_and_a_part_of_the_text(
     assert len((tmp_path / "data" / "de-en-part" / "heard.de").read_text().splitlines()) == 200 + 300
 
 
+def test_for_test_sets_alone_development_sets_only_choose(runs: Callable[[str], Any], tmp_path: Path) -> None:
+    measure, systems = runs("measure"), {system.name: system for system in runs("systems").SYSTEMS}
+    sets = [measure.Test("dev", "one"), measure.Test("test", "two")]
+    asked = {task.policy for task in measure.plan(tmp_path, [systems["ped"]], sets[:1], final=True)}
+    every = {task.policy for task in measure.plan(tmp_path, [systems["ped"]], sets[:1])}
+    assert asked < every
+    assert {policy.partition(":")[0] for policy in asked} == {"wait-k", "pe", "pe-flip"}
+    assert len(asked) == 5 + 5 * 4 + 5 * 2
+    told = list(measure.plan(tmp_path, [systems["multi-path"]], sets, final=True))  # which has nothing to choose
+    assert {task.test.role for task in told} == {"test"}
+
+
 def test_with_lanes_systems_are_judged_and_evaluated_while_others_train(
     tmp_path: Path, runs: Callable[[str], Any]
 ) -> None:
