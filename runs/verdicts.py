@@ -136,13 +136,13 @@ class Numbering(Engine):
 class Lots(Translator):
     """A translator that can also be run with verdicts drawn by lot."""
 
-    def translate_many(
+    def as_completed(
         self,
         sentences: Sequence[str],
         policy: str | Policy | None = None,
         *,
         batch: int = 64,
         engine: Engine | None = None,
-    ) -> Iterator[Translation]:
+    ) -> Iterator[tuple[int, Translation]]:
         numbering = engine or Numbering(self.backend, batch=batch)
-        return super().translate_many(sentences, policy, batch=batch, engine=numbering)
+        return super().as_completed(sentences, policy, batch=batch, engine=numbering)

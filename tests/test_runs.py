@@ -441,9 +441,9 @@ def test_lots_are_drawn_as_often_as_asked_and_always_the_same(runs: Callable[[st
     verdicts = runs("verdicts")
     translator = verdicts.Lots("toy")
     sources = [pair.source for pair in toy.sentences(30, 5)]
-    alone = list(translator.translate_many(sources, policy, batch=1))
-    together = list(translator.translate_many(sources, policy, batch=64))
-    assert [t.path for t in alone] == [t.path for t in together]
+    alone = dict(translator.as_completed(sources, policy, batch=1))
+    together = dict(translator.as_completed(sources, policy, batch=64))
+    assert {n: t.path for n, t in alone.items()} == {n: t.path for n, t in together.items()}
     seen = [verdicts.drawn(0.3, 7, SimpleNamespace(written=w, read=r)) for w in range(50) for r in range(50)]
     assert 0.27 < sum(seen) / len(seen) < 0.33
 

@@ -132,6 +132,14 @@ def test_many_lines_come_in_order_and_are_each_alone() -> None:
         assert [each.source_tokens for each in together] == [4, 1, 5, 2, 1, 9]
 
 
+def test_long_lines_come_first_where_order_does_not_matter() -> None:
+    model, lines = translator(6), ["a b c", "", "d end. e f", "g", "   ", "h i j a b c d e"]
+    for policy in POLICIES:
+        found = list(model.as_completed(lines, policy, batch=1))
+        assert [n for n, _ in found] == [5, 2, 0, 3, 1, 4]
+        assert [dict(found)[n] for n in range(len(lines))] == list(model.translate_many(lines, policy))
+
+
 def test_an_abandoned_session_leaves_nothing_behind() -> None:
     model = translator(7)
     session = model.session("wait-k:3")

@@ -77,23 +77,52 @@ class Translator:
         engine: Engine | None = None,
     ) -> Iterator[Translation]:
         """One stream per line, `batch` of them at a time, results in order; lines are not split into sentences."""
+        done: dict[int, Translation] = {}
+        following = 0
+        for number, translation in self._translated(self._numbered(sentences), policy, batch, engine):
+            done[number] = translation
+            while following in done:
+                yield done.pop(following)
+                following += 1
+
+    def as_completed(
+        self,
+        sentences: Sequence[str],
+        policy: str | Policy | None = None,
+        *,
+        batch: int = 64,
+        engine: Engine | None = None,
+    ) -> Iterator[tuple[int, Translation]]:
+        """The same as they end, each with its index, long ones first: alike in length they take a fifth less time than mixed."""
+        ordered = sorted(self._numbered(sentences), key=lambda each: -len(each[1]))
+        return self._translated(ordered, policy, batch, engine)
+
+    def _numbered(self, sentences: Sequence[str]) -> list[tuple[int, list[Word]]]:
+        return [(n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences)]
+
+    def _translated(
+        self,
+        sentences: Sequence[tuple[int, list[Word]]],
+        policy: str | Policy | None,
+        batch: int,
+        engine: Engine | None,
+    ) -> Iterator[tuple[int, Translation]]:
+        """Begun in the order given, told as they end."""
         policy = self.served(policy)
         engine = engine or Engine(self.backend, batch=batch)
-        waiting = deque((n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences))
-        running: dict[int, Sentence] = {}
-        steps: dict[int, list[Step]] = {n: [] for n, words in waiting if not words}
+        waiting, running = deque(sentences), dict[int, Sentence]()
         try:
-            for n in range(len(sentences)):
-                while n not in steps:
-                    room = batch - len(running)
-                    while waiting and len(running) < batch and room >= batch // TOGETHER:
-                        number, words = waiting.popleft()
-                        if words:
-                            running[number] = Sentence(self, engine, policy, words)
-                    engine.round()
-                    for number in [number for number, sentence in running.items() if sentence.stream.done]:
-                        steps[number] = running.pop(number).take()
-                yield Translation.of(steps.pop(n))
+            while waiting or running:
+                room = batch - len(running)
+                while waiting and len(running) < batch and room >= batch // TOGETHER:
+                    number, words = waiting.popleft()
+                    if words:
+                        running[number] = Sentence(self, engine, policy, words)
+                    else:
+                        yield number, Translation.of([])
+                engine.round()
+                for number in [number for number, sentence in running.items() if sentence.stream.done]:
+                    yield number, Translation.of(running.pop(number).take())
         finally:
             for sentence in running.values():
                 engine.abandon(sentence.stream)

@@ -59,6 +59,13 @@ class FakeTranslator:
         }
 
     def translate_many(self, sentences: Sequence[str], policy: Policy, *, batch: int = 64) -> Iterator[Translation]:
+        yield from (
+            said for _, said in sorted(self.as_completed(sentences, policy, batch=batch), key=lambda each: each[0])
+        )
+
+    def as_completed(
+        self, sentences: Sequence[str], policy: Policy, *, batch: int = 64
+    ) -> Iterator[tuple[int, Translation]]:
         k = policy.k if isinstance(policy, WaitK) else 1000
-        for sentence in sentences:
-            yield translation(sentence, "" if sentence == "Hm" else self.known[sentence], k, degrees=True)
+        for n, sentence in reversed(list(enumerate(sentences))):  # in any order
+            yield n, translation(sentence, "" if sentence == "Hm" else self.known[sentence], k, degrees=True)

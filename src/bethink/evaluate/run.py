@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bethink.translator import Translator
 
 FORMAT = 1
-Heard = tuple[Translation, Sequence[float]]  # a translation and, with a clock, when each of its words was shown
+Heard = tuple[int, Translation, Sequence[float]]  # of which line, and, with a clock, when each of its words was shown
 Progress = Callable[[Policy, int, int], None]  # policy, sentences done, sentences in all
 
 _COLUMNS = (  # heading, where it stands in the scores, decimals
@@ -104,14 +104,14 @@ def evaluate(
     for policy in {str(policy): policy for policy in policies}.values():
         pace = 60_000 / wpm if clock else None
         heard = _timed(translator, sources, policy, pace) if pace else _batched(translator, sources, policy, batch)
-        instances: list[Instance] = []
-        for index, (source, reference, (translation, elapsed)) in enumerate(
-            zip(sources, references, heard, strict=True)
-        ):
+        found: dict[int, Instance] = {}
+        for index, translation, elapsed in heard:
             source_ms = len(translation.source) * pace if pace else None
-            instances.append(instance(index, source, reference, translation, elapsed, source_ms, lengths[index]))
+            pair = sources[index], references[index]
+            found[index] = instance(index, *pair, translation, elapsed, source_ms, lengths[index])
             if progress:
-                progress(policy, index + 1, len(sources))
+                progress(policy, len(found), len(sources))
+        instances = [found[index] for index in range(len(sources))]
         log = _save_log(folder, policy, instances)
         spoken = wpm if clock else None
         results.append(Result(translator.name, str(policy), score(instances), log, spoken, versions(), test))
@@ -227,18 +227,20 @@ def _save_log(folder: Path, policy: Policy, instances: Sequence[Instance]) -> st
 
 
 def _batched(translator: Translator, sources: Sequence[str], policy: Policy, batch: int) -> Iterator[Heard]:
-    for translation in translator.translate_many(sources, policy, batch=batch):
-        yield translation, ()
+    for index, translation in translator.as_completed(sources, policy, batch=batch):
+        yield index, translation, ()
 
 
 def _timed(translator: Translator, sources: Sequence[str], policy: Policy, pace: float) -> Iterator[Heard]:
     """The first sentence is said twice: the first use of a model pays for memory that later uses find."""
     _listen(translator, sources[0], policy, pace)
-    for number, source in enumerate(sources, start=1):
-        yield _listen(translator, source, policy, pace, where=f"line {number}")
+    for index, source in enumerate(sources):
+        yield index, *_listen(translator, source, policy, pace, where=f"line {index + 1}")
 
 
-def _listen(translator: Translator, line: str, policy: Policy, pace: float, where: str = "line 1") -> Heard:
+def _listen(
+    translator: Translator, line: str, policy: Policy, pace: float, where: str = "line 1"
+) -> tuple[Translation, Sequence[float]]:
     """Say a line word by word, `pace` milliseconds each, and note when each target word is shown.
 
     The end of the sentence is heard with its last word. Steps that one word sets off become visible together, when the
