@@ -206,9 +206,10 @@ def cell(height: Sequence[float] | None) -> str:
 def pictures(record: Record, one: Record, results: Sequence[Result], name: str, root: Path) -> Iterator[str]:
     labels, profile = record["labels"], record["profile"]
     for picture, lines in PICTURES.items():
-        drawn = [on_a_line(r, labels) for wanted in lines for r in line(results, labels, *wanted)]
-        if len({result.model for result in drawn}) < 2:  # a picture compares
+        points = [found for wanted in lines if (found := line(results, labels, *wanted))]
+        if len(points) < 2:  # a picture compares
             continue
+        drawn = [on_a_line(result, labels) for found in points for result in found]
         file = f"{name}-{one['name']}-{picture}.svg"
         curves(drawn, root / "docs" / "figures" / file, *AXES[profile], quality_profile=profile)
         yield f"![Quality against latency on {one['name']}: {picture}](figures/{file})"

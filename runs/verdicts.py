@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
@@ -13,7 +13,6 @@ from bethink.engine import Engine
 from bethink.policy import READ, RULES, WRITE, Action, Decision, Need, Policy, PostEvaluation, Progress, View, Weighing
 from bethink.policy.contract import Spelled
 from bethink.stream import Stream
-from bethink.trace import Translation
 from bethink.translator import Translator
 
 
@@ -136,13 +135,5 @@ class Numbering(Engine):
 class Lots(Translator):
     """A translator that can also be run with verdicts drawn by lot."""
 
-    def as_completed(
-        self,
-        sentences: Sequence[str],
-        policy: str | Policy | None = None,
-        *,
-        batch: int = 64,
-        engine: Engine | None = None,
-    ) -> Iterator[tuple[int, Translation]]:
-        numbering = engine or Numbering(self.backend, batch=batch)
-        return super().as_completed(sentences, policy, batch=batch, engine=numbering)
+    def _engine(self, batch: int) -> Engine:
+        return Numbering(self.backend, batch=batch)

@@ -97,6 +97,9 @@ class Translator:
         ordered = sorted(self._numbered(sentences), key=lambda each: -len(each[1]))
         return self._translated(ordered, policy, batch, engine)
 
+    def _engine(self, batch: int) -> Engine:
+        return Engine(self.backend, batch=batch)
+
     def _numbered(self, sentences: Sequence[str]) -> list[tuple[int, list[Word]]]:
         return [(n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences)]
 
@@ -109,7 +112,7 @@ class Translator:
     ) -> Iterator[tuple[int, Translation]]:
         """Begun in the order given, told as they end."""
         policy = self.served(policy)
-        engine = engine or Engine(self.backend, batch=batch)
+        engine = engine or self._engine(batch)
         waiting, running = deque(sentences), dict[int, Sentence]()
         try:
             while waiting or running:

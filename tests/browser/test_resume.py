@@ -129,8 +129,12 @@ def test_a_full_server_is_waited_for(visit: Any, stranger: Any, serving: Callabl
     first = visit(small)
     stranger.goto(small.url)
     stranger.locator('#status[data-state="waiting"]').wait_for()
+    assert stranger.locator("#rows .row").count() == 0
     first.page.close()
     stranger.locator('#status[data-state="ready"]').wait_for()
+    stranger.locator("#composer").fill("te riki nakoru .\n")
+    stranger.locator("#rows .row:not(.live) .target").get_by_text("foloma").wait_for()
+    assert stranger.locator("#rows .row").count() == 1, "who waited is heard"
 
 
 def test_silence_is_no_trouble(stranger: Any, serving: Callable[..., Server]) -> None:

@@ -27,10 +27,8 @@ class Bank:
 
     def __init__(self, models: Sequence[Backend]) -> None:
         assert models, "a bank holds at least one model"
-        places = {id(model): n for n, model in enumerate(models)}
-        self._models = [models[n] for n in places.values()]
-        order = list(places)
-        self._serving = [order.index(id(model)) for model in models]  # which of them, by lag
+        self._models = list(dict.fromkeys(models))
+        self._serving = [self._models.index(model) for model in models]  # which of them, by lag
         self._slots: dict[int, _Slot] = {}
 
     @property

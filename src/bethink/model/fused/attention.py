@@ -244,7 +244,7 @@ def _launch(
 
 
 def _warps(block_t: int, block_s: int, dtype: torch.dtype) -> int:
-    """Few, since every warp repeats some instructions, but two at least: one alone left too little at work at a time."""
+    """Two to four, since every warp repeats some instructions; more where float32 or the largest tile needs the registers."""
     longest = max(block_t, block_s)
     if dtype == torch.float32 or block_t + block_s == 2 * LONGEST:
         return 8 if longest == LONGEST else 4
