@@ -128,12 +128,25 @@ def test_routing_score(dtype: torch.dtype, most: float, written: int, read: int,
     assert error(found, gradients(agreed, [*exact, capsules.score.weight])) < most
 
 
-def test_embedding() -> None:
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-6), (torch.bfloat16, 5e-3)])
+def test_embedding(dtype: torch.dtype, most: float) -> None:
     table = torch.randn(50, 40, device="cuda").requires_grad_()
     ids, places = torch.randint(0, 50, (3, 7), device="cuda"), torch.randn(7, 40, device="cuda")
     ids[1, 4:] = PAD
-    found = gradients(fused.embed(table, ids, places, 6.0, PAD, 0.0), [table])
-    assert error(found, gradients(F.embedding(ids, table, PAD) * 6 + places, [table])) < 1e-6
+    with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        found = gradients(fused.embed(table, ids, places, 6.0, PAD, 0.0), [table])
+    assert (found[0].dtype, found[1].dtype) == (dtype, torch.float32)
+    assert error(found, gradients(F.embedding(ids, table, PAD) * 6 + places, [table])) < most
+
+
+def test_common_words_keep_what_all_their_rows_get() -> None:
+    table = torch.randn(50, 40, device="cuda").requires_grad_()
+    ids, places = torch.full((64, 100), 7, device="cuda"), torch.zeros(100, 40, device="cuda")
+    with torch.autocast("cuda", torch.bfloat16):
+        rows = fused.embed(table, ids, places, 1.0, PAD, 0.0)
+    to_rows = 1 + torch.randn(rows.shape, device="cuda", dtype=rows.dtype)
+    found, exact = torch.autograd.grad(rows, table, to_rows)[0][7], to_rows.double().sum(dim=(0, 1))
+    assert error([found], [exact]) < 1e-5
 
 
 def test_dropout_of_an_embedding_drops_the_same_backward() -> None:
@@ -146,10 +159,11 @@ def test_dropout_of_an_embedding_drops_the_same_backward() -> None:
     assert error(gradients(out, [table]), gradients(expected, [table])) < 1e-6
 
 
-def residual_inputs(rows: int, width: int, dtype: torch.dtype) -> list[Tensor]:
+def residual_inputs(rows: int, width: int, dtype: torch.dtype, stream: torch.dtype = torch.float32) -> list[Tensor]:
     """x, change, weight, bias."""
     drawn = [torch.randn(size, device="cuda") for size in ((3, rows, width), (3, rows, width), (width,), (width,))]
-    return [x.requires_grad_() for x in (drawn[0] + 1, drawn[1].to(dtype), 1 + 0.1 * drawn[2], 0.1 * drawn[3])]
+    made = (drawn[0] + 1).to(stream), drawn[1].to(dtype), 1 + 0.1 * drawn[2], 0.1 * drawn[3]
+    return [x.requires_grad_() for x in made]
 
 
 def exactly(inputs: list[Tensor]) -> list[Tensor]:
@@ -182,6 +196,18 @@ class TestResidual:
         total = exact[0] + exact[1]
         expected = torch.cat([total, F.layer_norm(total, (width,), *exact[2:])], dim=-1)
         assert error(gradients(found, inputs), gradients(expected, exact)) < most
+
+    def test_sum_and_norm_of_what_is_no_more_exact(
+        self, dtype: torch.dtype, most: float, rows: int, width: int
+    ) -> None:
+        """As everywhere under autocast: sums, and what they get, have the precision of the matrix products."""
+        inputs = residual_inputs(rows, width, dtype, dtype)
+        exact = exactly(inputs)
+        total, out = fused.add_norm(*inputs, 1e-5, 0.0, dtype)
+        assert total.dtype == dtype
+        expected = exact[0] + exact[1]
+        expected = torch.cat([expected, F.layer_norm(expected, (width,), *exact[2:])], dim=-1)
+        assert error(gradients(torch.cat([total, out], dim=-1), inputs), gradients(expected, exact)) < most
 
     def test_sum_with_the_bias_of_the_change(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
         inputs = [*residual_inputs(rows, width, dtype), torch.randn(width, device="cuda").requires_grad_()]
@@ -322,4 +348,8 @@ def test_whole_objective(build: str, length: int, plainly: Callable[..., list[Te
         every = torch.cat([parameter.grad.flatten() for parameter in learner.parameters()])
         return [*(parts[name].detach() for name in sorted(parts)), every]
 
-    assert error(compute(), plainly(compute)) < 1e-4
+    truth = plainly(compute)
+    assert error(compute(), truth) < 1e-4
+    with torch.autocast("cuda", torch.bfloat16):
+        found, near = compute(), plainly(compute)
+    assert error(found, truth) < 2 * error(near, truth)

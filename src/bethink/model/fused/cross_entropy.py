@@ -66,14 +66,15 @@ class CrossEntropy(torch.autograd.Function):
         inputs, matrix = features.to(dtype), table.to(dtype)
         parts = -(-len(features) * len(table) // CHUNK)
         rows = -(-len(features) // parts)
-        to_features, to_table = torch.empty_like(inputs), torch.zeros_like(table, dtype=torch.float32)
+        to_features, to_table = torch.empty_like(inputs), None
         loss, chosen = weights.new_zeros(()), torch.empty_like(shares)
         slices = zip(*(x.split(rows) for x in (inputs, words, shares, weights, to_features, chosen)), strict=True)
         for part, word, share, weight, to_part, scores in slices:
             logits = part @ matrix.T
             loss += _row_losses(logits, word, share, weight, evenly, first, scores)
             torch.mm(logits, matrix, out=to_part)
-            to_table += _wide(logits, part)
+            to_table = _wide(logits, part) if to_table is None else to_table.add_(_wide(logits, part))
+        assert to_table is not None
         ctx.save_for_backward(to_features.to(features.dtype), to_table.to(table.dtype))
         ctx.mark_non_differentiable(chosen)
         return loss, chosen

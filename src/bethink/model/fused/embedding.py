@@ -1,5 +1,8 @@
 """Words become rows: scaled, with their positions and dropout, one pass forward and one backward before words add up their rows.
 
+Rows come in the precision of matrix products, and so does every sum of residuals above them: what is added to them is no more exact.
+What the words get stays in theirs, since common words have thousands of rows to add up.
+
 Shapes: B stream, T place, D width.
 """
 
@@ -16,6 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from bethink.model.fused.precision import working_dtype
 from bethink.model.fused.rows import ROWS, draw_seed, drop, either, neighbours, odds, read, tile
 
 
@@ -51,18 +55,26 @@ def _embed_backward(
 def embed(table: Tensor, ids: Tensor, places: Tensor, scale: float, padding: int, chance: float) -> Tensor:
     """dropout(table[ids] * scale + places): table V D, ids B T, places T D; the word `padding` learns nothing."""
     assert len(places) == ids.shape[1], "kernels do not broadcast"
-    return _embed(table, ids, places, draw_seed(table, chance), scale, padding, chance)  # type: ignore[no-any-return]
+    seed, dtype = draw_seed(table, chance), working_dtype(table)
+    return _embed(table, ids, places, seed, scale, padding, chance, dtype)  # type: ignore[no-any-return]
 
 
 @torch.library.custom_op(
     "bethink::embed",
     mutates_args=(),
-    schema="(Tensor table, Tensor ids, Tensor places, Tensor? seed, float scale, int padding, float chance) -> Tensor",
+    schema="(Tensor table, Tensor ids, Tensor places, Tensor? seed, float scale, int padding, float chance, ScalarType dtype) -> Tensor",
 )
 def _embed(
-    table: Tensor, ids: Tensor, places: Tensor, seed: Tensor | None, scale: float, padding: int, chance: float
+    table: Tensor,
+    ids: Tensor,
+    places: Tensor,
+    seed: Tensor | None,
+    scale: float,
+    padding: int,
+    chance: float,
+    dtype: torch.dtype,
 ) -> Tensor:
-    out = table.new_empty((*ids.shape, table.shape[1]))
+    out = table.new_empty((*ids.shape, table.shape[1]), dtype=dtype)
     _embed_forward[(triton.cdiv(ids.numel(), ROWS.value),)](
         table, ids.contiguous(), places.contiguous(), either(seed, ids), out, ids.numel(), len(places), scale,
         *odds(chance), drops=seed is not None, **tile(table.shape[1]),
@@ -72,20 +84,29 @@ def _embed(
 
 @_embed.register_fake
 def _(
-    table: Tensor, ids: Tensor, places: Tensor, seed: Tensor | None, scale: float, padding: int, chance: float
+    table: Tensor,
+    ids: Tensor,
+    places: Tensor,
+    seed: Tensor | None,
+    scale: float,
+    padding: int,
+    chance: float,
+    dtype: torch.dtype,
 ) -> Tensor:
-    return table.new_empty((*ids.shape, table.shape[1]))
+    return table.new_empty((*ids.shape, table.shape[1]), dtype=dtype)
 
 
 @torch.library.custom_op(
     "bethink::embed_backward",
     mutates_args=(),
-    schema="(Tensor gradient, Tensor? seed, float scale, float chance) -> Tensor",
+    schema="(Tensor gradient, Tensor? seed, float scale, float chance, ScalarType dtype) -> Tensor",
 )
-def _embed_backward_rows(gradient: Tensor, seed: Tensor | None, scale: float, chance: float) -> Tensor:
+def _embed_backward_rows(
+    gradient: Tensor, seed: Tensor | None, scale: float, chance: float, dtype: torch.dtype
+) -> Tensor:
     """What the words get, row by row."""
     gradient = gradient.contiguous()
-    width, out = gradient.shape[-1], torch.empty_like(gradient)
+    width, out = gradient.shape[-1], torch.empty_like(gradient, dtype=dtype)
     size = gradient.numel() // width
     _embed_backward[(triton.cdiv(size, ROWS.value),)](
         gradient, either(seed, gradient), out, size, scale, *odds(chance), drops=seed is not None, **tile(width)
@@ -94,21 +115,21 @@ def _embed_backward_rows(gradient: Tensor, seed: Tensor | None, scale: float, ch
 
 
 @_embed_backward_rows.register_fake
-def _(gradient: Tensor, seed: Tensor | None, scale: float, chance: float) -> Tensor:
-    return gradient.new_empty(gradient.shape)
+def _(gradient: Tensor, seed: Tensor | None, scale: float, chance: float, dtype: torch.dtype) -> Tensor:
+    return gradient.new_empty(gradient.shape, dtype=dtype)
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    table, ids, _, seed, ctx.scale, ctx.padding, ctx.chance = inputs
-    ctx.words = len(table)
+    table, ids, _, seed, ctx.scale, ctx.padding, ctx.chance, _ = inputs
+    ctx.words, ctx.dtype = len(table), table.dtype
     ctx.save_for_backward(ids, seed)
 
 
 def _gradient(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
     ids, seed = ctx.saved_tensors
-    rows = _embed_backward_rows(gradient, seed, ctx.scale, ctx.chance)
+    rows = _embed_backward_rows(gradient, seed, ctx.scale, ctx.chance, ctx.dtype)
     to_table = torch.ops.aten.embedding_dense_backward(rows, ids, ctx.words, ctx.padding, False)
-    return to_table, None, None, None, None, None, None
+    return to_table, None, None, None, None, None, None, None
 
 
 _embed.register_autograd(_gradient, setup_context=_keep)
