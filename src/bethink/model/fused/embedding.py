@@ -20,7 +20,7 @@ import triton.language as tl
 from torch import Tensor
 
 from bethink.model.fused.precision import working_dtype
-from bethink.model.fused.rows import ROWS, draw_seed, drop, either, neighbours, odds, read, tile
+from bethink.model.fused.rows import ROWS, draw, draw_seed, drop, either, neighbours, odds, read, tile
 
 
 @triton.jit(do_not_specialize=["size", "length", "limit"])
@@ -34,7 +34,7 @@ def _embed_forward(
     words = tl.load(ids_at + rows, mask=rows < size, other=0).to(tl.int64)
     x = read(table_at, words[:, None] * width + columns[None, :], inside) * scale
     x += read(places_at, (rows % length)[:, None] * width + columns[None, :], inside)
-    x = drop(x, seed_at, group, columns, width, limit, gain) if drops else x
+    x = drop(x, draw(seed_at, group, columns, width, limit), gain) if drops else x
     tl.store(out + rows[:, None] * width + columns[None, :], x, mask=inside)
 
 
@@ -48,7 +48,7 @@ def _embed_backward(
     inside = (rows[:, None] < size) & (columns[None, :] < width)
     places = rows[:, None] * width + columns[None, :]
     x = read(gradient_at, places, inside) * scale
-    x = drop(x, seed_at, group, columns, width, limit, gain) if drops else x
+    x = drop(x, draw(seed_at, group, columns, width, limit), gain) if drops else x
     tl.store(out + places, x, mask=inside)
 
 

@@ -1,7 +1,7 @@
 """The way out of one sub-layer and into the next: x + dropout(change) and its LayerNorm, one pass forward and one backward.
 
-Memory decides how long this takes, so no array is written that can be made again: what dropout drops comes out of a seed. Means and
-deviations are kept, two numbers a row, since making them again would keep the memory waiting. A change may come without the bias of
+Memory decides how long this takes, so no array is written that can be made again. Means and deviations are kept, two numbers a row,
+and what dropout drew, a bit a number, since making them again would keep the memory waiting. A change may come without the bias of
 its matrix product: added here, it gets its gradient without another pass. Shapes: N rows, D width.
 """
 
@@ -19,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from bethink.model.fused.precision import working_dtype
-from bethink.model.fused.rows import ROWS, draw_seed, drop, either, neighbours, odds, read, tile
+from bethink.model.fused.rows import ROWS, draw, draw_seed, drop, either, neighbours, note, odds, read, recall, tile
 from bethink.model.fused.sums import sum_parts
 
 PROGRAMS = 660  # that share the rows of a backward pass, 5 for each processor of an H200; fixed, so that sums are the same everywhere
@@ -27,7 +27,7 @@ PROGRAMS = 660  # that share the rows of a backward pass, 5 for each processor o
 
 @triton.jit(do_not_specialize=["size", "limit"])
 def _forward(
-    x_at, change_at, shift_at, seed_at, weight_at, bias_at, total_at, out_at, stats_at, size, limit, gain, eps,
+    x_at, change_at, shift_at, seed_at, weight_at, bias_at, total_at, out_at, stats_at, kept_at, size, limit, gain, eps,
     width: tl.constexpr, block: tl.constexpr,
     adds: tl.constexpr, shifts: tl.constexpr, drops: tl.constexpr, norms: tl.constexpr,
 ):  # fmt: skip
@@ -40,7 +40,11 @@ def _forward(
         change = read(change_at, places, inside)
         if shifts:
             change += read(shift_at, columns, columns < width)[None, :]
-        x += drop(change, seed_at, group, columns, width, limit, gain) if drops else change
+        if drops:
+            kept = draw(seed_at, group, columns, width, limit)
+            note(kept_at, kept, group, columns, width)
+            change = drop(change, kept, gain)
+        x += change
         tl.store(total_at + places, x, mask=inside)
     if norms:
         weight, bias = read(weight_at, columns, columns < width), read(bias_at, columns, columns < width)
@@ -52,9 +56,9 @@ def _forward(
         tl.store(stats_at + 2 * rows + 1, rate, mask=rows < size)
 
 
-@triton.jit(do_not_specialize=["size", "limit"])
+@triton.jit(do_not_specialize=["size"])
 def _backward(
-    total_at, stats_at, to_total_at, to_out_at, seed_at, weight_at, to_x_at, to_change_at, parts_at, size, limit, gain,
+    total_at, stats_at, to_total_at, to_out_at, kept_at, weight_at, to_x_at, to_change_at, parts_at, size, gain,
     width: tl.constexpr, block: tl.constexpr,
     adds: tl.constexpr, drops: tl.constexpr, norms: tl.constexpr, carries: tl.constexpr,
 ):  # fmt: skip
@@ -82,7 +86,7 @@ def _backward(
             to_x += (slope - (tl.sum(slope, 1) / width)[:, None] - normal * along[:, None]) * rate
             tl.store(to_x_at + places, to_x, mask=inside)
         if adds:
-            to_change = drop(to_x, seed_at, group, columns, width, limit, gain) if drops else to_x
+            to_change = drop(to_x, recall(kept_at, group, columns, width), gain) if drops else to_x
             to_shift += tl.sum(tl.where(inside, to_change, 0.0), 0)
             tl.store(to_change_at + places, to_change, mask=inside)
     part = parts_at + tl.program_id(0) * 3 * width + columns
@@ -113,7 +117,7 @@ def add_norm(
 ) -> tuple[Tensor, Tensor]:
     """x + dropout(change + shift), and its LayerNorm in a precision of choice or that of the matrix products that follow."""
     seed = draw_seed(x, chance)
-    total, out, _ = _residual(x, change, shift, seed, weight, bias, chance, eps, dtype or working_dtype(x))
+    total, out, _, _ = _residual(x, change, shift, seed, weight, bias, chance, eps, dtype or working_dtype(x))
     return total, out
 
 
@@ -121,7 +125,7 @@ def add_norm(
     "bethink::residual",
     mutates_args=(),
     schema="(Tensor x, Tensor? change, Tensor? shift, Tensor? seed, Tensor? weight, Tensor? bias, float chance, float eps,"
-    " ScalarType dtype) -> (Tensor, Tensor, Tensor)",
+    " ScalarType dtype) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 def _residual(
     x: Tensor,
@@ -133,18 +137,19 @@ def _residual(
     chance: float,
     eps: float,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The sum, empty where nothing is added; its norm and, N 2, means and inverse deviations, empty where there is no weight."""
-    total, out, stats = _results(x, change, weight, dtype)
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The sum, empty where nothing is added; its norm and, N 2, means and inverse deviations, empty where there is no weight; what dropout
+    kept, as `note` writes it."""
+    total, out, stats, kept = _results(x, change, seed, weight, dtype)
     x, change = x.contiguous(), _whole(change)
     size, width = x.numel() // x.shape[-1], x.shape[-1]
     _forward[(triton.cdiv(size, ROWS.value),)](
-        x, either(change, x), either(shift, x), either(seed, x), either(weight, x), either(bias, x), total, out, stats,
+        x, either(change, x), either(shift, x), either(seed, x), either(weight, x), either(bias, x), total, out, stats, kept,
         size, *odds(chance), eps,
         adds=change is not None, shifts=shift is not None, drops=seed is not None, norms=weight is not None,
         **tile(width),
     )  # fmt: skip
-    return total, out, stats
+    return total, out, stats, kept
 
 
 @_residual.register_fake
@@ -158,24 +163,26 @@ def _(
     chance: float,
     eps: float,
     dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor]:
-    return _results(x, change, weight, dtype)
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return _results(x, change, seed, weight, dtype)
 
 
 def _results(
-    x: Tensor, change: Tensor | None, weight: Tensor | None, dtype: torch.dtype
-) -> tuple[Tensor, Tensor, Tensor]:
+    x: Tensor, change: Tensor | None, seed: Tensor | None, weight: Tensor | None, dtype: torch.dtype
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     assert change is None or change.shape == x.shape, "kernels do not broadcast"
     total = x.new_empty(0) if change is None else x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, change.dtype))
+    groups = -(-(x.numel() // x.shape[-1]) // ROWS.value)
+    kept = x.new_empty(0 if seed is None else (groups, x.shape[-1]), dtype=torch.uint8)
     if weight is None:
-        return total, x.new_empty(0), x.new_empty(0)
-    return total, x.new_empty(x.shape, dtype=dtype), x.new_empty((*x.shape[:-1], 2), dtype=torch.float32)
+        return total, x.new_empty(0), x.new_empty(0), kept
+    return total, x.new_empty(x.shape, dtype=dtype), x.new_empty((*x.shape[:-1], 2), dtype=torch.float32), kept
 
 
 @torch.library.custom_op(
     "bethink::residual_backward",
     mutates_args=(),
-    schema="(Tensor total, Tensor stats, Tensor? to_total, Tensor? to_out, Tensor? seed, Tensor? weight, float chance, ScalarType? change)"
+    schema="(Tensor total, Tensor stats, Tensor? to_total, Tensor? to_out, Tensor? kept, Tensor? weight, float chance, ScalarType? change)"
     " -> (Tensor, Tensor, Tensor)",
 )
 def _residual_backward(
@@ -183,7 +190,7 @@ def _residual_backward(
     stats: Tensor,
     to_total: Tensor | None,
     to_out: Tensor | None,
-    seed: Tensor | None,
+    kept: Tensor | None,
     weight: Tensor | None,
     chance: float,
     change: torch.dtype | None,
@@ -195,9 +202,9 @@ def _residual_backward(
     programs = min(PROGRAMS, triton.cdiv(size, ROWS.value))
     parts = total.new_empty((programs, 3, width), dtype=torch.float32)
     _backward[(programs,)](
-        total, stats, either(to_total, total), either(to_out, total), either(seed, total), either(weight, total),
-        to_x, to_change, parts, size, *odds(chance),
-        adds=change is not None, drops=seed is not None, norms=to_out is not None, carries=to_total is not None,
+        total, stats, either(to_total, total), either(to_out, total), either(kept, total), either(weight, total),
+        to_x, to_change, parts, size, odds(chance)[1],
+        adds=change is not None, drops=kept is not None, norms=to_out is not None, carries=to_total is not None,
         **tile(width),
     )  # fmt: skip
     return to_x, to_change, sum_parts(parts)
@@ -209,7 +216,7 @@ def _(
     stats: Tensor,
     to_total: Tensor | None,
     to_out: Tensor | None,
-    seed: Tensor | None,
+    kept: Tensor | None,
     weight: Tensor | None,
     chance: float,
     change: torch.dtype | None,
@@ -223,16 +230,17 @@ def _gradients(total: Tensor, to_out: Tensor | None, change: torch.dtype | None)
     return to_x, to_change, total.new_empty((3, total.shape[-1]), dtype=torch.float32)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
     x, change, shift, seed, weight, _, ctx.chance, _, _ = inputs
     ctx.change, ctx.shifts = None if change is None else change.dtype, shift is not None
     ctx.set_materialize_grads(False)  # what nothing depends on has no gradient
-    ctx.save_for_backward(x if change is None else output[0], output[2], seed, weight)
+    total, _, stats, kept = output
+    ctx.save_for_backward(x if change is None else total, stats, None if seed is None else kept, weight)
 
 
-def _gradient(ctx: Any, to_total: Tensor | None, to_out: Tensor | None, _: None) -> tuple[Tensor | None, ...]:
-    total, stats, seed, weight = ctx.saved_tensors
-    to_x, to_change, sums = _residual_backward(total, stats, to_total, to_out, seed, weight, ctx.chance, ctx.change)
+def _gradient(ctx: Any, to_total: Tensor | None, to_out: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
+    total, stats, kept, weight = ctx.saved_tensors
+    to_x, to_change, sums = _residual_backward(total, stats, to_total, to_out, kept, weight, ctx.chance, ctx.change)
     to_weight, to_bias, to_shift = sums.unbind()
     if to_out is None:
         to_x, to_weight, to_bias = to_total, None, None

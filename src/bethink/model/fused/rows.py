@@ -1,4 +1,4 @@
-"""Groups of rows, as kernels walk over them, and the dropout that a seed gives them: the same forward and backward, never written."""
+"""Groups of rows, as kernels walk over them, and the dropout that a seed gives them."""
 
 # Triton's own language has no types.
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call, unused-ignore, misc"
@@ -27,14 +27,32 @@ def read(pointer, places, inside):
 
 
 @triton.jit
-def drop(values, seed_at, group, columns, width: tl.constexpr, limit, gain):
-    """Each draw has one number for each of the rows of a group; what draws less than the limit is dropped."""
+def draw(seed_at, group, columns, width: tl.constexpr, limit):
+    """What of a group is kept: each draw has one number for each of its rows, and what draws less than the limit is dropped."""
     first, second, third, fourth = tl.randint4x(tl.load(seed_at), columns + group * width, n_rounds=ROUNDS)
     row = tl.arange(0, ROWS)[:, None]
     upper = tl.where(row == 0, first[None, :], second[None, :])
     lower = tl.where(row == 2, third[None, :], fourth[None, :])
-    drawn = tl.where(row < 2, upper, lower).to(tl.int32, bitcast=True)
-    return tl.where(drawn < limit, 0.0, values * gain)
+    return tl.where(row < 2, upper, lower).to(tl.int32, bitcast=True) >= limit
+
+
+@triton.jit
+def drop(values, kept, gain):
+    return tl.where(kept, values * gain, 0.0)
+
+
+@triton.jit
+def note(kept_at, kept, group, columns, width: tl.constexpr):
+    """Writes down what is kept: a byte for a column of a group, a bit for each of its rows."""
+    row = tl.arange(0, ROWS)[:, None]
+    tl.store(kept_at + group * width + columns, tl.sum(kept.to(tl.int32) << row, 0).to(tl.uint8), mask=columns < width)
+
+
+@triton.jit
+def recall(kept_at, group, columns, width: tl.constexpr):
+    """What `note` wrote down."""
+    noted = tl.load(kept_at + group * width + columns, mask=columns < width, other=0).to(tl.int32)
+    return ((noted[None, :] >> tl.arange(0, ROWS)[:, None]) & 1) != 0
 
 
 def draw_seed(x: Tensor, chance: float) -> Tensor | None:
