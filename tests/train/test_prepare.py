@@ -136,6 +136,27 @@ def test_without_it_every_source_stays_as_it_is(corpus: Path) -> None:
     assert decoded(run(corpus), "source") == [line for line in SOURCE if line]
 
 
+def test_with_dropout_every_copy_is_cut_anew(corpus: Path) -> None:
+    lines = [f"die Wirtschaftskommission der Stadt Nummer {n}" for n in range(200)]
+    write(corpus, "train", lines, lines)
+    write(corpus, "dev", lines[:20], lines[:20])
+    pieces = ("text.kind=sentencepiece", "text.size=80")
+    plain, folder = run(corpus, *pieces), corpus.parent / "drawn"
+    settings = recipe(*pieces, "text.dropout=0.2", "data.copies=3")
+    drawn = prepare.prepare(settings, corpus, folder, Console(file=io.StringIO()), like=plain)
+    assert counts(drawn)["train pairs"] == 3 * len(lines)
+    words = SentencePieces.load(drawn / "source.spm")
+    ids, offsets = (np.load(drawn / f"train.source.{name}.npy") for name in ("ids", "offsets"))
+    cut = [tuple(ids[start : end - 1].tolist()) for start, end in pairwise(offsets)]
+    assert [words.decode(sentence) for sentence in cut] == 3 * lines
+    assert len({cut[0], cut[200], cut[400]}) > 1
+    assert len(ids) > 3.2 * counts(plain)["train source tokens"]
+    for name in ("dev.source.ids.npy", "dev.target.ids.npy"):
+        assert (drawn / name).read_bytes() == (plain / name).read_bytes()
+    again = prepare.prepare(settings, corpus, corpus.parent / "again", Console(file=io.StringIO()), like=plain)
+    assert (again / "train.source.ids.npy").read_bytes() == (drawn / "train.source.ids.npy").read_bytes()
+
+
 def test_lower_case_and_moses(corpus: Path) -> None:
     write(corpus, "train", ["Das Haus, ja."], ["The house, yes."])
     assert decoded(run(corpus, "text.tokenise=moses", "text.lower=true"), "target") == ["the house , yes ."]

@@ -87,6 +87,7 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
         ("train.seed=9223372036854775808", r"below 2\^63"),
         ("train.warmup=-5", "train.warmup is -5"),
         ("data.rough=10", "data.rough is 10.0, but is a share, at most 1"),
+        ("text.dropout=1", "text.dropout is 1.0, but is a share, below 1"),
         ("losses.smoothing=7", "losses.smoothing is 7.0, but must be below 1"),
         ("losses.segment=-1", "losses.segment is -1.0"),
         ("losses.token=nan", "losses.token is nan"),

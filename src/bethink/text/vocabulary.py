@@ -109,6 +109,13 @@ class SentencePieces:
         ids = self._pieces(word)
         return ids if UNK not in ids else self._pieces(_plain(word))
 
+    def vary(self, word: str, dropout: float) -> tuple[int, ...]:
+        """The ids of a word cut into pieces by lot: each time two parts would become one, they stay apart as often as that."""
+        drawn = self._processor.encode(
+            _unmarked(word), out_type=int, enable_sampling=True, alpha=dropout, nbest_size=-1
+        )
+        return tuple(drawn) if drawn and UNK not in drawn else self.encode(word)
+
     def _pieces(self, word: str) -> tuple[int, ...]:
         return tuple(self._processor.encode(_unmarked(word), out_type=int)) or (UNK,)
 

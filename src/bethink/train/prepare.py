@@ -9,14 +9,16 @@ import json
 import os
 import random
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from sentencepiece import set_random_generator_seed
 
 from bethink import toy
 from bethink.errors import DataError
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 TOY_SEEDS = {"train": 1, "dev": 2, "test": 3}
+WAYS = 50  # in which a word is cut at most: with dropout 0.1, common words are mostly cut in one
 TOY_HELD_OUT = 500  # sentences each of the toy language's dev and test sets
 
 
@@ -90,8 +93,13 @@ class Preparation:
             self._write_text(part)
         self._require_some("text", min(self.written["train"], self.written["dev"]))
         source, target = self._vocabularies()
-        for part in ("train", "dev"):
-            self._pack(part, source, target)
+        self._pack("dev", source, target)
+        if self.text.dropout:
+            set_random_generator_seed(self.seed)
+            with ThreadPoolExecutor(max_workers=1) as fresh:  # sentencepiece heeds the seed once in every thread
+                fresh.submit(self._pack, "train", source, target).result()
+        else:
+            self._pack("train", source, target)
         for side in ("source", "target"):
             (self.folder / f"train.{side}.txt").unlink()  # the arrays hold it all; dev and test are kept for evaluation
         self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
@@ -161,8 +169,11 @@ class Preparation:
 
     def _pack(self, part: str, source: Vocabulary, target: Vocabulary) -> None:
         """Flat arrays of token ids and of sentence beginnings, for every pair that passes the filters."""
-        sides = {"source": Packer(source), "target": Packer(target)}
-        lines = zip(self._lines(part, "source"), self._lines(part, "target"), strict=True)
+        copies, dropout = (self.data.copies, self.text.dropout) if part == "train" else (1, 0.0)
+        sides = {"source": Packer(source, dropout, self.seed), "target": Packer(target, dropout, self.seed)}
+        lines = itertools.chain.from_iterable(
+            zip(self._lines(part, "source"), self._lines(part, "target"), strict=True) for _ in range(copies)
+        )
         for pair in self.progress.track(lines, description=f"encoding {part}", total=None):
             left, right = (packer.encode(line) for packer, line in zip(sides.values(), pair, strict=True))
             if reason := self._unfit(part, len(left), len(right)):
@@ -205,10 +216,10 @@ class Preparation:
 
 
 class Packer:
-    """Token ids of many sentences, one after the other; words are encoded as the stream will, one by one, each only once."""
+    """Token ids of many sentences, one after the other; words are encoded as the stream will, one by one, or, with dropout, by lot."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.known = _Remembering(vocabulary)
+    def __init__(self, vocabulary: Vocabulary, dropout: float = 0.0, seed: int = 0) -> None:
+        self.known = _Remembering(vocabulary) if not dropout else _Varying(vocabulary, dropout, seed)
         self.type = np.dtype(np.uint16 if len(vocabulary) < 1 << 16 else np.int32)
         self.ids = array(self.type.char)
         self.offsets = array("q", [0])
@@ -238,6 +249,8 @@ def save_array(path: Path, content: npt.NDArray[Any]) -> None:
 
 
 class _Remembering(dict[str, tuple[int, ...]]):
+    """Every word is encoded only once."""
+
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__()
         self.vocabulary = vocabulary
@@ -245,6 +258,22 @@ class _Remembering(dict[str, tuple[int, ...]]):
     def __missing__(self, word: str) -> tuple[int, ...]:
         ids = self[word] = self.vocabulary.encode(word)
         return ids
+
+
+class _Varying:
+    """A word in one of the ways to cut it, of which common words have many and rare ones as many as they occur."""
+
+    def __init__(self, vocabulary: Vocabulary, dropout: float, seed: int) -> None:
+        assert isinstance(vocabulary, SentencePieces)
+        self.vocabulary, self.dropout, self.rng = vocabulary, dropout, random.Random(seed)
+        self.ways: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
+
+    def __getitem__(self, word: str) -> tuple[int, ...]:
+        ways = self.ways[word]
+        if len(ways) == WAYS:
+            return self.rng.choice(ways)
+        ways.append(self.vocabulary.vary(word, self.dropout))
+        return ways[-1]
 
 
 def _fingerprint(folder: Path) -> str:

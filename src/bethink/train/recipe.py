@@ -64,8 +64,8 @@ DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 ADDED_LATER = ("model.judge",)
 LEAST = {
-    "data": {"toy": 0, "longest": 1, "ratio": 0, "rough": 0},
-    "text": {"size": 1, "least": 1, "sample": 1},
+    "data": {"toy": 0, "longest": 1, "ratio": 0, "rough": 0, "copies": 1},
+    "text": {"size": 1, "least": 1, "sample": 1, "dropout": 0},
     "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
     "train": {
         **dict.fromkeys(("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"), 1),
@@ -87,6 +87,7 @@ class DataConfig:
     ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
     unique: bool = False  # drop training pairs seen before
     rough: float = 0.0  # the share of training sources that are made as speech is written down live
+    copies: int = 1  # of every training pair: with text.dropout, each is cut into other pieces
     align: bool = False  # link the tokens of training pairs that translate each other, for system=aligned
 
 
@@ -97,6 +98,7 @@ class TextConfig:
     size: int = 16000  # of a sentencepiece vocabulary
     least: int = 1  # words: how often one must occur to be known
     sample: int = 1_000_000  # lines to learn sentencepieces from
+    dropout: float = 0.0  # how often two parts of a training word stay apart that would be one piece (BPE-dropout)
     tokenise: Literal["none", "moses", "moses-aggressive"] = "none"
     lower: bool = False
 
@@ -292,6 +294,10 @@ def _check(recipe: Recipe) -> None:
                 raise UsageError(f"{section}.{key} is {value}, but must be a number of at least {least}")
     if recipe.data.rough > 1:
         raise UsageError(f"data.rough is {recipe.data.rough}, but is a share, at most 1")
+    if recipe.text.dropout >= 1:
+        raise UsageError(f"text.dropout is {recipe.text.dropout}, but is a share, below 1")
+    if recipe.text.dropout and recipe.text.kind == "words":
+        raise UsageError("text.dropout is for text.kind=sentencepiece: words have no pieces")
     if recipe.train.seed >= 1 << 63:
         raise UsageError(f"train.seed is {recipe.train.seed}, but must be below 2^63")
     if recipe.losses.smoothing >= 1:
