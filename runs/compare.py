@@ -37,7 +37,7 @@ from systems import SYSTEMS, System
 from bethink.errors import BethinkError, DataError, UsageError, unknown
 from bethink.export import export
 from bethink.export.restore import load_any
-from bethink.files import new_folder, read_json, write_atomically
+from bethink.files import new_folder, write_atomically
 from bethink.folder import WEIGHTS, Folder, create, find
 from bethink.model.transformer import Transformer
 from bethink.model.weights import fill, unique_tensors
@@ -229,9 +229,9 @@ def require_same(system: System, args: argparse.Namespace) -> None:
     run = args.work / system.name
     if not (run / checkpoint.RECIPE).is_file():
         return
-    old, new = read_json(run / checkpoint.RECIPE, DataError), Recipe.load(args.recipe, settings(system, args)).to_dict()
+    old, new = Recipe.read(run / checkpoint.RECIPE), Recipe.load(args.recipe, settings(system, args))
     free = FREE - {"train.updates"}  # all systems have as many
-    changed = [line for line in differences(old, new) if line.split(":")[0] not in free]
+    changed = [line for line in differences(old.to_dict(), new.to_dict()) if line.split(":")[0] not in free]
     if read_manifest(run / checkpoint.DATA, DataError)["fingerprint"] != manifest(args.data)["fingerprint"]:
         changed.append("other data")
     if changed:

@@ -194,6 +194,16 @@ def test_another_recipe_or_other_data_do_not_go_on_with_a_run(tmp_path: Path, to
         loop.train(small(), toy_data, tmp_path)
 
 
+def test_a_run_from_before_a_setting_was_there_goes_on(tmp_path: Path, toy_data: Path, small: Small) -> None:
+    loop.train(small(), toy_data, tmp_path / "run")
+    path = tmp_path / "run" / "recipe.json"
+    values = json.loads(path.read_text())
+    del values["data"]["copies"], values["text"]["dropout"]
+    path.write_text(json.dumps(values))
+    loop.train(small(), toy_data, tmp_path / "run")
+    assert json.loads(path.read_text())["data"]["copies"] == 1
+
+
 class Broken(Objective):
     """An objective that goes wrong in the middle of training."""
 

@@ -155,6 +155,23 @@ def test_with_dropout_every_copy_is_cut_anew(corpus: Path) -> None:
         assert (drawn / name).read_bytes() == (plain / name).read_bytes()
     again = prepare.prepare(settings, corpus, corpus.parent / "again", Console(file=io.StringIO()), like=plain)
     assert (again / "train.source.ids.npy").read_bytes() == (drawn / "train.source.ids.npy").read_bytes()
+    other = recipe(*pieces, "text.dropout=0.2", "data.copies=3", "train.seed=2")
+    with pytest.raises(DataError, match=r"prepared otherwise \(settings.seed.pieces: 1 → 2\)"):
+        prepare.prepare(other, corpus, folder, Console(file=io.StringIO()), like=plain)
+
+
+def test_whole_words_cannot_be_cut(corpus: Path) -> None:
+    words, settings = run(corpus), recipe("text.kind=sentencepiece", "text.dropout=0.1")
+    with pytest.raises(DataError, match="needs pieces to leave apart, but .* has whole words"):
+        prepare.prepare(settings, corpus, corpus.parent / "drawn", Console(file=io.StringIO()), like=words)
+
+
+def test_a_setting_that_came_later_had_its_default(corpus: Path) -> None:
+    folder = run(corpus)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["settings"]["text"]["dropout"], manifest["settings"]["data"]["copies"]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert run(corpus) == folder
 
 
 def test_lower_case_and_moses(corpus: Path) -> None:

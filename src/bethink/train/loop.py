@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from bethink.errors import DataError, TrainingError
-from bethink.files import new_folder, read_json, write_atomically
+from bethink.files import new_folder, write_atomically
 from bethink.folder import WEIGHTS
 from bethink.model.transformer import Transformer
 from bethink.train import checkpoint
@@ -63,7 +63,7 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> No
 
 
 def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:
-    old, data = read_json(run / checkpoint.RECIPE, TrainingError), read_manifest(run / checkpoint.DATA, TrainingError)
+    old, data = Recipe.read(run / checkpoint.RECIPE).to_dict(), read_manifest(run / checkpoint.DATA, TrainingError)
     free = FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # others end where updates end
     changed = [line for line in differences(old, recipe.to_dict()) if line.split(":")[0] not in free]
     if data["fingerprint"] != about["fingerprint"]:

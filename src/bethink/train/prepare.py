@@ -11,14 +11,12 @@ import random
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from sentencepiece import set_random_generator_seed
 
 from bethink import toy
 from bethink.errors import DataError
@@ -31,14 +29,14 @@ from bethink.train.align import align
 from bethink.train.checkpoint import as_json
 from bethink.train.corpora import Pair, find, read_pairs, roughened, tokenised
 from bethink.train.data import MANIFEST, Corpus
-from bethink.train.recipe import Recipe, differences
+from bethink.train.recipe import DataConfig, Recipe, TextConfig, differences
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
 TOY_SEEDS = {"train": 1, "dev": 2, "test": 3}
-WAYS = 50  # in which a word is cut at most: with dropout 0.1, common words are mostly cut in one
+WAYS = 50  # to cut a word that are drawn, repeats among them; after that one of these is taken
 TOY_HELD_OUT = 500  # sentences each of the toy language's dev and test sets
 
 
@@ -57,7 +55,11 @@ def prepare(
         "data": dataclasses.asdict(dataclasses.replace(recipe.data, origin="")),
         "text": dataclasses.asdict(recipe.text),
     }
+    if recipe.text.dropout:
+        settings["seed"] = {"pieces": recipe.train.seed}  # which they are drawn by
     words = _taken_over(like) if like else {}
+    if recipe.text.dropout and any(kind != SentencePieces.kind for _, kind in words.values()):
+        raise DataError(f"text.dropout needs pieces to leave apart, but {like} has whole words")
     asked = {
         "settings": _plain(settings),
         "inputs": {str(path.relative_to(data_dir)): sha256(path) for path in files},
@@ -93,13 +95,8 @@ class Preparation:
             self._write_text(part)
         self._require_some("text", min(self.written["train"], self.written["dev"]))
         source, target = self._vocabularies()
-        self._pack("dev", source, target)
-        if self.text.dropout:
-            set_random_generator_seed(self.seed)
-            with ThreadPoolExecutor(max_workers=1) as fresh:  # sentencepiece heeds the seed once in every thread
-                fresh.submit(self._pack, "train", source, target).result()
-        else:
-            self._pack("train", source, target)
+        for part in ("train", "dev"):
+            self._pack(part, source, target)
         for side in ("source", "target"):
             (self.folder / f"train.{side}.txt").unlink()  # the arrays hold it all; dev and test are kept for evaluation
         self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
@@ -261,18 +258,18 @@ class _Remembering(dict[str, tuple[int, ...]]):
 
 
 class _Varying:
-    """A word in one of the ways to cut it, of which common words have many and rare ones as many as they occur."""
+    """A word in one of the ways to cut it, drawn anew until there are enough of them."""
 
     def __init__(self, vocabulary: Vocabulary, dropout: float, seed: int) -> None:
         assert isinstance(vocabulary, SentencePieces)
-        self.vocabulary, self.dropout, self.rng = vocabulary, dropout, random.Random(seed)
+        self.vocabulary, self.dropout, self.lots = vocabulary, dropout, random.Random(seed)
         self.ways: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
 
     def __getitem__(self, word: str) -> tuple[int, ...]:
         ways = self.ways[word]
         if len(ways) == WAYS:
-            return self.rng.choice(ways)
-        ways.append(self.vocabulary.vary(word, self.dropout))
+            return self.lots.choice(ways)
+        ways.append(self.vocabulary.vary(word, self.dropout, self.lots))
         return ways[-1]
 
 
@@ -309,11 +306,20 @@ def _require_same(folder: Path, asked: dict[str, Any]) -> None:
         made = {}
     if not all(isinstance(made.get(key), dict) for key in ("settings", "inputs")):
         raise DataError(f"{folder} is in use and holds no prepared data; give another folder with --out")
+    made["settings"] = _whole(made["settings"])
     changed = differences({key: made.get(key, {}) for key in asked}, asked)
     if changed:
         raise DataError(
             f"{folder} was prepared otherwise ({'; '.join(changed[:3])}); give another folder with --out, or remove it"
         )
+
+
+def _whole(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings that came after the folder was made had their defaults then."""
+    defaults = _plain({"data": dataclasses.asdict(DataConfig()), "text": dataclasses.asdict(TextConfig())})
+    return settings | {
+        key: values | settings[key] for key, values in defaults.items() if isinstance(settings.get(key), dict)
+    }
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

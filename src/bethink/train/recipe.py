@@ -296,6 +296,8 @@ def _check(recipe: Recipe) -> None:
         raise UsageError(f"data.rough is {recipe.data.rough}, but is a share, at most 1")
     if recipe.text.dropout >= 1:
         raise UsageError(f"text.dropout is {recipe.text.dropout}, but is a share, below 1")
+    if recipe.data.copies > 1 and not recipe.text.dropout:
+        raise UsageError("data.copies is there to cut each training pair anew, which text.dropout does; it is 0")
     if recipe.text.dropout and recipe.text.kind == "words":
         raise UsageError("text.dropout is for text.kind=sentencepiece: words have no pieces")
     if recipe.train.seed >= 1 << 63:

@@ -1,8 +1,8 @@
 """GPU kernels for training: embedding, attention, ReLU, residuals with LayerNorm, routing score and cross-entropy, each in one pass.
 
 They compute what layers.py, capsules.py and losses.py say in plain torch, without writing the large arrays in between to memory: the
-scores of attention, the B T I J C array of the routing, the probabilities of every word, the masks of dropout. Backward passes
-recompute them. Only machines with CUDA and Triton import this package.
+scores of attention, the B T I J C array of the routing, the probabilities of every word. Backward passes recompute them; of what
+dropout kept, a bit a number is written. Only machines with CUDA and Triton import this package.
 """
 
 from bethink.model.fused.attention import attend

@@ -244,7 +244,7 @@ def _launch(
 
 
 def _warps(block_t: int, block_s: int, width: int, dtype: torch.dtype, *, backward: bool) -> int:
-    """As few as the registers allow, by what an H200 took: every warp repeats some instructions, and backward they share much."""
+    """As an H200 was fastest: few, since every warp repeats some instructions; backward, one or as many as can be."""
     if dtype == torch.float32:
         return 8 if max(block_t, block_s) == LONGEST else 4
     most, size = (8, 2 * block_t * block_s) if width > 64 else (4, block_t * block_s)

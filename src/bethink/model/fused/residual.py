@@ -1,7 +1,7 @@
 """The way out of one sub-layer and into the next: x + dropout(change) and its LayerNorm, one pass forward and one backward.
 
-Memory decides how long this takes, so no array is written that can be made again. Means and deviations are kept, two numbers a row,
-and what dropout drew, a bit a number, since making them again would keep the memory waiting. A change may come without the bias of
+Memory decides how long this takes, so no array is written that can be made again as fast. Means and deviations are kept, two numbers a
+row, and what dropout kept, a bit a number: making these again would keep the memory waiting. A change may come without the bias of
 its matrix product: added here, it gets its gradient without another pass. Shapes: N rows, D width.
 """
 
