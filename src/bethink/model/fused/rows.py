@@ -28,31 +28,31 @@ def read(pointer, places, inside):
 
 @triton.jit
 def draw(seed_at, group, columns, width: tl.constexpr, limit):
-    """What of a group is kept: each draw has one number for each of its rows, and what draws less than the limit is dropped."""
+    """What of a group is kept: for each column a number that has a bit for each row. What draws less than the limit is dropped."""
     first, second, third, fourth = tl.randint4x(tl.load(seed_at), columns + group * width, n_rounds=ROUNDS)
-    row = tl.arange(0, ROWS)[:, None]
-    upper = tl.where(row == 0, first[None, :], second[None, :])
-    lower = tl.where(row == 2, third[None, :], fourth[None, :])
-    return tl.where(row < 2, upper, lower).to(tl.int32, bitcast=True) >= limit
+    return _kept(first, limit) + 2 * _kept(second, limit) + 4 * _kept(third, limit) + 8 * _kept(fourth, limit)
+
+
+@triton.jit
+def _kept(drawn, limit):
+    return (drawn.to(tl.int32, bitcast=True) >= limit).to(tl.int32)
 
 
 @triton.jit
 def drop(values, kept, gain):
-    return tl.where(kept, values * gain, 0.0)
+    bit = (kept[None, :] >> tl.arange(0, ROWS)[:, None]) & 1
+    return tl.where(bit != 0, values * gain, 0.0)
 
 
 @triton.jit
 def note(kept_at, kept, group, columns, width: tl.constexpr):
-    """Writes down what is kept: a byte for a column of a group, a bit for each of its rows."""
-    row = tl.arange(0, ROWS)[:, None]
-    tl.store(kept_at + group * width + columns, tl.sum(kept.to(tl.int32) << row, 0).to(tl.uint8), mask=columns < width)
+    """Writes down what is kept, a byte for a column."""
+    tl.store(kept_at + group * width + columns, kept.to(tl.uint8), mask=columns < width)
 
 
 @triton.jit
 def recall(kept_at, group, columns, width: tl.constexpr):
-    """What `note` wrote down."""
-    noted = tl.load(kept_at + group * width + columns, mask=columns < width, other=0).to(tl.int32)
-    return ((noted[None, :] >> tl.arange(0, ROWS)[:, None]) & 1) != 0
+    return tl.load(kept_at + group * width + columns, mask=columns < width, other=0).to(tl.int32)
 
 
 def draw_seed(x: Tensor, chance: float) -> Tensor | None:
