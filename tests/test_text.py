@@ -283,6 +283,11 @@ class TestSentencePieces:
         assert pieces.vary(word, 0.0, lots) == pieces.encode(word)
         assert pieces.decode(pieces.vary(word, 0.5, lots)) == pieces.decode(pieces.encode(word))
 
+    def test_a_megabyte_is_not_cut_by_lot(self, pieces: SentencePieces) -> None:
+        """Which would take days."""
+        word = "straße" * 170_000
+        assert pieces.vary(word, 0.5, random.Random(1)) == pieces.encode(word)
+
     def test_lots_fall_alike_everywhere(self) -> None:
         """In every process, too: sentencepiece's own would not."""
         pieces, lots = (

@@ -89,6 +89,7 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
         ("data.rough=10", "data.rough is 10.0, but is a share, at most 1"),
         ("text.dropout=1", "text.dropout is 1.0, but is a share, below 1"),
         ("text.dropout=0.1", "text.dropout is for text.kind=sentencepiece: words have no pieces"),
+        ("data.copies=101", "data.copies is 101, but must be at most 100"),
         ("data.copies=2", "data.copies is there to cut each training pair anew, which text.dropout does; it is 0"),
         ("losses.smoothing=7", "losses.smoothing is 7.0, but must be below 1"),
         ("losses.segment=-1", "losses.segment is -1.0"),

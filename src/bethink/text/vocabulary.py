@@ -25,6 +25,7 @@ from bethink.files import write_atomically
 from bethink.text.clean import normalise
 
 PAD, EOS, UNK = 0, 1, 2
+LETTERS = 200  # of a word that lots are drawn for
 
 _SPECIAL = {PAD: "<pad>", EOS: "</s>", UNK: "⁇"}
 _SPACE = "▁"  # sentencepiece's mark for the beginning of a word
@@ -115,8 +116,11 @@ class SentencePieces:
     def vary(self, word: str, dropout: float, lots: random.Random) -> tuple[int, ...]:
         """The ids of a word cut by lot (BPE-dropout): as by `encode`, but that each pair is passed over with that chance, at every step.
 
-        Not sentencepiece's own, which heeds no seed from one process to the next.
+        Not sentencepiece's own, which heeds no seed from one process to the next. It takes time with the square of the letters, so what
+        is no word any more is cut as ever.
         """
+        if len(word) > LETTERS:
+            return self.encode(word)
         parts = list(_SPACE + _unmarked(word))
         while pairs := [
             (self._ranks[both], -place)

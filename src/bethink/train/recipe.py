@@ -63,6 +63,7 @@ SYSTEMS = {
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 ADDED_LATER = ("model.judge",)
+COPIES = 100  # of a training pair at most
 LEAST = {
     "data": {"toy": 0, "longest": 1, "ratio": 0, "rough": 0, "copies": 1},
     "text": {"size": 1, "least": 1, "sample": 1, "dropout": 0},
@@ -296,6 +297,8 @@ def _check(recipe: Recipe) -> None:
         raise UsageError(f"data.rough is {recipe.data.rough}, but is a share, at most 1")
     if recipe.text.dropout >= 1:
         raise UsageError(f"text.dropout is {recipe.text.dropout}, but is a share, below 1")
+    if recipe.data.copies > COPIES:
+        raise UsageError(f"data.copies is {recipe.data.copies}, but must be at most {COPIES}")
     if recipe.data.copies > 1 and not recipe.text.dropout:
         raise UsageError("data.copies is there to cut each training pair anew, which text.dropout does; it is 0")
     if recipe.text.dropout and recipe.text.kind == "words":
