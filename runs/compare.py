@@ -107,7 +107,10 @@ def options() -> argparse.ArgumentParser:
 
     verdict = verb(judge, "add judges to the trained systems that are to have one")
     verdict.add_argument(
-        "--source", required=True, metavar="FILE", help="text of the source language, a sentence per line"
+        "--source",
+        required=True,
+        metavar="FILE",
+        help="text of the source language, a sentence per line, or prepared data",
     )
     verdict.add_argument("--lines", type=int, default=3000, metavar="N", help="to learn from (default: 3000)")
     add_beside(verdict)

@@ -10,4 +10,5 @@ source runs/steps.sh
 prepare
 trunk train.compile=true
 branches "$data" 3000 train.compile=true
-results paper
+judges "$data" 4000
+results paper --limit 300 --dev tst2012 "$data"/dev.{source,target}.txt --test tst2013 "$data"/test.{source,target}.txt

@@ -46,7 +46,7 @@ branches() {
         "${systems[@]}"
 }
 
-# judges TEXT LINES: the systems that are another with a judge added
+# judges TEXT LINES: the systems that are another with a judge added; the text may be prepared data
 judges() { aside judge "$work" --source "$1" --lines "$2" "${systems[@]}"; }
 
 # results PROFILE [--dev NAME SOURCE REFERENCE …]: by default the recipe's own development and test sets, as they were prepared

@@ -86,8 +86,8 @@ SYSTEMS = (
     System("ped-without-segment", "system=ped losses.segment=0", (FIXED, SHORT), cost=2.0, finals=()),
     System("ped-without-token", "system=ped losses.token=0", (FIXED, SHORT), cost=2.0, finals=()),
     System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, SHORT), cost=2.0, finals=()),
-    # the released weights of the losses
-    System("ped-published", "system=ped losses.token=1", (FIXED, SHORT), cost=2.0, finals=()),
+    # the released weights of the losses, with the released settings too
+    System("ped-published", "system=ped losses.token=1", (FIXED, SHORT, *PUBLISHED), cost=2.0, finals=()),
     # a plain continuation on disturbed paths, without capsules
     System("disturbed", "system=disturbed", (FIXED,), finals=()),
     # ours: the degree learns from word alignments (data.align=true), and a judge looks at each word

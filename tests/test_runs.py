@@ -564,7 +564,8 @@ def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Cal
     heard(tmp_path)
     commands = recorded(tmp_path, f"{script}.sh", tmp_path)
     comparing = [runs("compare").options().parse_args(c[1:]) for c in commands if c[0] == "runs/compare.py"]
-    assert [verb for args in comparing if (verb := args.do.__name__) != "judge"][-3:] == ["train", "evaluate", "tables"]
+    assert [args.do.__name__ for args in comparing][-4:] == ["train", "judge", "evaluate", "tables"]
+    assert {len(args.dev) * len(args.test) > 0 for args in comparing if args.do.__name__ == "evaluate"} == {True}
     prepared = next(c for c in commands if c[:3] == ["-m", "bethink", "prepare"])
     settings = [word for word in prepared[4:] if "=" in word]
     assert Recipe.load(prepared[3], settings).data.train

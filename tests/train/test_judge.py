@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 import torch
 
+from bethink import toy
 from bethink.backend import Row, Rows
 from bethink.backend.torch import TorchBackend
 from bethink.cli import main
-from bethink.errors import TrainingError, UsageError
+from bethink.errors import DataError, TrainingError, UsageError
 from bethink.export import CARD, export
 from bethink.folder import DECODER, WEIGHTS, Folder
 from bethink.model.judge import NEAR, untranslated
 from bethink.model.transformer import Transformer
 from bethink.text import EOS
 from bethink.train import judge as judging
-from bethink.train.judge import Examples, Spoken, gather, judge, learn, print_nothing
+from bethink.train.judge import Examples, Spoken, drawn, gather, judge, learn, print_nothing
+from bethink.train.prepare import TOY_SEEDS
 from bethink.translator import Translator
 from tests.models import BUILDS, random_model
 from tests.test_export import trained
@@ -136,6 +138,19 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="too little"):
         judge(source, LINES[:1], tmp_path / "made", device="cpu")
     assert not (tmp_path / "made").exists()
+
+
+def test_lines_are_drawn_from_text_or_from_what_was_prepared(tmp_path: Path, toy_data: Path) -> None:
+    (tmp_path / "text").write_text("\n".join(LINES), "utf-8")
+    assert drawn(tmp_path / "text", 5, 1) == drawn(tmp_path / "text", 5, 1) != drawn(tmp_path / "text", 5, 2)
+    assert set(drawn(tmp_path / "text", 5, 1)) <= set(LINES)
+    assert len(drawn(tmp_path / "text", 1000, 1)) == len(LINES)
+    sentences = {pair.source for pair in toy.sentences(200, TOY_SEEDS["train"])}
+    taken = drawn(toy_data, 20, 1)
+    assert len(taken) == 20
+    assert set(taken) <= sentences
+    with pytest.raises(DataError, match="holds no prepared data"):
+        drawn(tmp_path, 5, 1)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -142,7 +141,8 @@ def _add_judge(verbs: Verbs) -> None:
         "--source",
         required=True,
         metavar="FILE",
-        help="text in the source language, a sentence per line; .gz or .xz, too",
+        help="text in the source language, a sentence per line, written as the model's training text is; .gz or .xz, too; or a folder made "
+        "by 'bethink prepare', whose training sentences are taken",
     )
     made.add_argument("--to", required=True, metavar="DIR", help="the model folder to make")
     made.add_argument(
@@ -163,10 +163,8 @@ def _add_judge(verbs: Verbs) -> None:
 
 def run_judge(args: argparse.Namespace) -> int:
     with _extra("teaching a model to judge"):
-        from bethink.train.corpora import read_lines
-        from bethink.train.judge import judge
-    lines = list(read_lines(Path(args.source)))
-    chosen = random.Random(args.seed).sample(lines, min(args.lines, len(lines)))
+        from bethink.train.judge import drawn, judge
+    chosen = drawn(Path(args.source), args.lines, args.seed)
     with _bars() as told:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
         verdict = judge(Path(args.folder), chosen, Path(args.to), told=told, **options)

@@ -31,7 +31,9 @@ from bethink.model.judge import Judge, untranslated
 from bethink.model.layers import readable_mask
 from bethink.model.transformer import Transformer
 from bethink.policy import Action
-from bethink.text import EOS, PAD
+from bethink.text import EOS, PAD, load_vocabulary
+from bethink.train.corpora import read_lines
+from bethink.train.data import Side, manifest
 from bethink.train.losses import shift
 from bethink.translator import Translator
 
@@ -57,6 +59,18 @@ Told = Callable[[str, int, int], None]  # what is being done, how much of it is 
 
 def print_nothing(what: str, done: int, total: int) -> None:
     """For whoever does not want to watch."""
+
+
+def drawn(source: Path, count: int, seed: int) -> list[str]:
+    """So many lines by lot: of a text, or of prepared data, whose training sentences are as the model learned them, tokenised if so."""
+    lot = random.Random(seed)
+    if not source.is_dir():
+        lines = list(read_lines(source))
+        return lot.sample(lines, min(count, len(lines)))
+    about, side = manifest(source)["source"], Side(source, "train.source")
+    words = load_vocabulary(source / about["file"], about["kind"])
+    chosen = lot.sample(range(len(side.lengths)), min(count, len(side.lengths)))
+    return [words.decode(side.ids[side.offsets[n] : side.offsets[n + 1]].tolist()) for n in chosen]
 
 
 @dataclass(frozen=True)
