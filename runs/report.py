@@ -157,23 +157,32 @@ def publish(record: Record, name: str, root: Path) -> None:
 
 
 def section(record: Record, one: Record, name: str, root: Path) -> str:
-    """One set: pictures, table, tests."""
+    """One set: pictures and the table of lines; every point and every test is folded away below them."""
     results, labels = [Result.from_dict(result) for result in one["results"]], record["labels"]
     role = "development set: settings were chosen on it" if one["role"] == "dev" else "test set"
+    points = [
+        "| system | policy | AL | LAAL | DAL | AL (paper) | BLEU | BLEU (paper) | above multi-path wait-k at equal AL | LAAL | DAL |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+        *(row(result, line(results, labels, *RIVALS[0])) for result in results),
+        "",
+        *(f"{profile} BLEU: `{signature}`  " for profile, signature in signatures(results)),
+    ]
+    tests = list(verdicts(one["bootstrap"], AXES[record["profile"]][0]))
     return "\n".join(
         [
             f"**{one['name']}** ({role}, {results[0].scores.sentences:,} sentences)\n",
             *(f"{picture}\n" for picture in pictures(record, one, results, name, root)),
             *overview(one.get("heights", [])),
-            "| system | policy | AL | LAAL | DAL | AL (paper) | BLEU | BLEU (paper) | above multi-path wait-k at equal AL | LAAL | DAL |",
-            "|---|---|---|---|---|---|---|---|---|---|---|",
-            *(row(result, line(results, labels, *RIVALS[0])) for result in results),
-            "",
-            *(f"{profile} BLEU: `{signature}`  " for profile, signature in signatures(results)),
-            "",
-            *verdicts(one["bootstrap"], AXES[record["profile"]][0]),
+            *folded(f"Every point on {one['name']}: {len(results)} rows", points),
+            *folded(f"Paired bootstrap on {one['name']}: {len(one['bootstrap'])} tests", tests),
         ]
-    )
+    ).rstrip()
+
+
+def folded(summary: str, lines: Sequence[str]) -> Iterator[str]:
+    """What most readers need not see, behind a line that tells what it is."""
+    if lines:
+        yield from (f"<details><summary>{summary}</summary>", "", *lines, "", "</details>", "")
 
 
 def overview(lines: Sequence[Record], bases: Bases = BASES) -> Iterator[str]:

@@ -376,9 +376,10 @@ def test_the_table_of_the_toy_language_is_that_of_its_record(runs: Callable[[str
     assert f"<!-- toy: begin -->\n{made}\n<!-- toy: end -->" in (ROOT / "docs" / "results.md").read_text("utf-8")
 
 
-def test_the_comparison_is_that_of_its_record(tmp_path: Path, runs: Callable[[str], Any]) -> None:
-    record = json.loads((ROOT / "runs" / "logs" / "de-en-comparison.json").read_text("utf-8"))
-    runs("report").publish(record, "de-en-comparison", tmp_path)
+@pytest.mark.parametrize("name", ["de-en-comparison", "de-en-final", "en-de-comparison", "en-vi-comparison"])
+def test_a_comparison_is_that_of_its_record(tmp_path: Path, runs: Callable[[str], Any], name: str) -> None:
+    record = json.loads((ROOT / "runs" / "logs" / f"{name}.json").read_text("utf-8"))
+    runs("report").publish(record, name, tmp_path)
     made = (tmp_path / "docs" / "results.md").read_text("utf-8").strip()
     assert made in (ROOT / "docs" / "results.md").read_text("utf-8")
 
