@@ -10,8 +10,12 @@ recipe=iwslt14-en-de corpora=${1:?"usage: runs/iwslt14-en-de.sh CORPORA"}
 source runs/steps.sh
 
 mkdir -p "$corpora"
-if [ ! -f "$corpora/test.de" ]; then
-    [ -d "$corpora/de-en" ] || curl -fLsS http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz | tar -xz -C "$corpora"
+if [ ! -f "$corpora/test.en" ]; then # the last that is written
+    if [ ! -d "$corpora/de-en" ]; then
+        mkdir -p "$corpora/de-en.part"
+        curl -fLsS http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz | tar -xz -C "$corpora/de-en.part" --strip-components 1
+        mv "$corpora/de-en.part" "$corpora/de-en"
+    fi
     "$python" runs/iwslt14.py "$corpora/de-en" "$corpora"
 fi
 

@@ -11,7 +11,9 @@ source runs/steps.sh
 
 mkdir -p "$corpora"
 for file in {train,tst2012,tst2013}.{en,vi}; do
-    [ -f "$corpora/$file" ] || curl -fLsS "https://nlp.stanford.edu/projects/nmt/data/iwslt15.en-vi/$file" -o "$corpora/$file"
+    [ -f "$corpora/$file" ] && continue
+    curl -fLsS "https://nlp.stanford.edu/projects/nmt/data/iwslt15.en-vi/$file" -o "$corpora/$file.part"
+    mv "$corpora/$file.part" "$corpora/$file"
 done
 
 prepare

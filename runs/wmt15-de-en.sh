@@ -12,7 +12,9 @@ source runs/steps.sh
 # fetch NAME URL: the German-English files of an archive, whatever folder they lie in there
 fetch() {
     [ -f "$corpora/$1.de" ] && [ -f "$corpora/$1.en" ] && return
-    curl -fLsS "https://www.statmt.org/$2" | tar -xz -C "$corpora" --wildcards --no-anchored --transform 's|.*/||' "$1.de" "$1.en"
+    curl -fLsS "https://www.statmt.org/$2" |
+        tar -xz -C "$corpora" --wildcards --no-anchored --transform 's|.*/||;s|$|.part|' "$1.de" "$1.en"
+    for side in de en; do mv "$corpora/$1.$side.part" "$corpora/$1.$side"; done
 }
 mkdir -p "$corpora"
 fetch europarl-v7.de-en europarl/v7/de-en.tgz
@@ -21,7 +23,9 @@ fetch news-commentary-v10.de-en wmt15/training-parallel-nc-v10.tgz
 for year in 13 15; do
     for side in src:de ref:en; do
         file=$corpora/newstest20$year.${side#*:}
-        [ -f "$file" ] || "$python" -m sacrebleu -t "wmt$year" -l de-en --echo "${side%:*}" >"$file"
+        [ -f "$file" ] && continue
+        "$python" -m sacrebleu -t "wmt$year" -l de-en --echo "${side%:*}" >"$file.part"
+        mv "$file.part" "$file"
     done
 done
 

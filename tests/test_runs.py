@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +31,7 @@ from bethink.export.restore import load_any
 from bethink.folder import WEIGHTS, Folder, sha256
 from bethink.model.weights import load_tensors, unique_tensors
 from bethink.policy import RULES, parse
+from bethink.train.corpora import find
 from bethink.train.recipe import Recipe
 from bethink.translator import Translator
 
@@ -509,7 +511,7 @@ def test_the_papers_sets_from_their_own_formats_to_the_table(
     """The script's own commands, one after the other, in this process."""
     make, setting, first = EXPECTED[recipe]
     make(tmp_path / "corpora")
-    short = {"SETTINGS": " ".join([*TINY, setting]), "BRANCH": "12", "SYSTEMS": "multi-path"}
+    short = {"SETTINGS": " ".join([*TINY, setting, "data.published=[]"]), "BRANCH": "12", "SYSTEMS": "multi-path"}
     for command in recorded(tmp_path, f"{recipe}.sh", tmp_path / "corpora", **short):
         assert run(runs, command) == 0, command
     data = tmp_path / "data" / recipe
@@ -521,12 +523,11 @@ def test_the_papers_sets_from_their_own_formats_to_the_table(
 
 
 def recorded(tmp_path: Path, script: str, *arguments: Path, **environment: str) -> list[list[str]]:
-    """What a script would have Python do."""
+    """What a script would have Python do; THEN is a command that does some of it."""
     log, stub = tmp_path / "commands", tmp_path / "python"
     line = r'$(for word; do printf "%s\037" "$word"; done)'  # told at once: others may tell something, too
-    stub.write_text(f'#!/bin/sh\nprintf "%s\\n" "{line}" >>"{log}"\n')
-    stub.chmod(0o755)
-    environment |= {"PYTHON": str(stub), "AT": str(tmp_path), "PATH": os.environ["PATH"]}
+    executable(stub, f'printf "%s\\n" "{line}" >>"{log}"\nexec ${{THEN:-true}} "$@"')
+    environment = {"PYTHON": str(stub), "AT": str(tmp_path), "PATH": os.environ["PATH"]} | environment
     subprocess.run(
         ["bash", str(ROOT / "runs" / script), *map(str, arguments)], env=environment, check=True, cwd=tmp_path
     )
@@ -538,6 +539,102 @@ def run(runs: Callable[[str], Any], command: list[str]) -> int:
         return cli.main(command[2:])
     result: int = runs(Path(command[0]).stem).main(command[1:])
     return result
+
+
+def executable(path: Path, does: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{does}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+ARCHIVES: dict[str, dict[str, tuple[str, str]]] = {  # what they hold, and in which folder
+    "iwslt15-en-vi": {},
+    "iwslt14-en-de": {"de-en.tgz": ("de-en/*", "de-en/")},
+    "wmt15-de-en": {
+        "de-en.tgz": ("europarl-v7.*", "training/"),
+        "training-parallel-commoncrawl.tgz": ("commoncrawl.*", ""),
+        "training-parallel-nc-v10.tgz": ("news-commentary-v10.*", "training/news/"),
+    },
+}
+CURL = """echo "$2" >>"$WEB.log"
+[ $# -lt 4 ] || exec >"$4"
+name=${2##*/}
+if [ -n "$BREAK" ] && mkdir "$WEB.$name" 2>/dev/null; then head -c "-$BREAK" "$WEB/$name"; exit 18; fi
+exec cat "$WEB/$name"
+"""
+TOOLS = f"""case "$*" in
+    runs/iwslt14.py*) exec "{sys.executable}" "$@" ;;
+    *sacrebleu*src) exec curl -fLsS "sacrebleu/newstest20${{4#wmt}}.de" ;;
+    *sacrebleu*ref) exec curl -fLsS "sacrebleu/newstest20${{4#wmt}}.en" ;;
+esac
+"""
+
+
+class Web:
+    """A set as it can be downloaded, with stubs that do so by the last part of an address; `wanted` is what shall come of it."""
+
+    def __init__(self, tmp_path: Path, runs: Callable[[str], Any], recipe: str) -> None:
+        self.at, self.recipe, self.corpora, self.files = tmp_path, recipe, tmp_path / "corpora", tmp_path / "web"
+        EXPECTED[recipe][0](self.files)
+        made = self.files
+        if recipe == "iwslt14-en-de":
+            made = tmp_path / "made"
+            made.mkdir()
+            assert runs("iwslt14").main([str(self.files / "de-en"), str(made)]) == 0
+        self.wanted = contents(made)
+        for archive, (pattern, folder) in ARCHIVES[recipe].items():
+            with tarfile.open(self.files / archive, "w:gz") as packed:
+                packed.addfile(tarfile.TarInfo(f"{folder}another.de"))
+                for path in sorted(self.files.glob(pattern)):
+                    packed.add(path, folder + path.name)
+                    path.unlink()
+        (tmp_path / "bin").mkdir()
+        executable(tmp_path / "bin" / "curl", CURL)
+        executable(tmp_path / "tools", TOOLS)
+
+    def start(self, **environment: str) -> list[list[str]]:
+        """What the script has Python do."""
+        environment |= {"WEB": str(self.files), "PYTHONPATH": str(ROOT / "src"), "THEN": str(self.at / "tools")}
+        environment["PATH"] = f"{self.at / 'bin'}:{os.environ['PATH']}"
+        return recorded(self.at, f"{self.recipe}.sh", self.corpora, **environment)
+
+    def downloads(self) -> list[str]:
+        return (self.at / "web.log").read_text(encoding="utf-8").splitlines()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+@pytest.mark.parametrize("recipe", EXPECTED)
+def test_the_papers_sets_are_downloaded_once(tmp_path: Path, runs: Callable[[str], Any], recipe: str) -> None:
+    web, data = Web(tmp_path, runs, recipe), Recipe.load(recipe).data
+    web.start()
+    assert contents(web.corpora) == web.wanted
+    assert {path.name for path in find(data, web.corpora)} == web.wanted.keys()
+    first = web.downloads()
+    addresses = [address for address in first if not address.startswith("sacrebleu/")]
+    assert all(address in data.origin or address.rpartition("/")[0] in data.origin for address in addresses)
+    (tmp_path / "commands").unlink()
+    assert {tuple(command[:2]) for command in web.start()} <= {("-m", "bethink")} | {
+        ("runs/compare.py", verb) for verb in ("train", "evaluate", "tables")
+    }
+    assert web.downloads() == first
+
+
+@pytest.mark.parametrize("left_out", [1, 30])
+@pytest.mark.parametrize("recipe", EXPECTED)
+def test_what_was_downloaded_in_part_is_not_taken_for_whole(
+    tmp_path: Path, runs: Callable[[str], Any], recipe: str, left_out: int
+) -> None:
+    web = Web(tmp_path, runs, recipe)
+    for _ in contents(web.files):  # each of which breaks off the first time
+        with pytest.raises(subprocess.CalledProcessError):
+            web.start(BREAK=str(left_out))
+        there = {name: found for name, found in contents(web.corpora).items() if name in web.wanted}
+        assert there.items() <= web.wanted.items()
+    web.start(BREAK=str(left_out))
+    assert contents(web.corpora) == web.wanted
 
 
 def heard(folder: Path) -> None:

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from bethink.errors import DataError
+from bethink import cli
+from bethink.errors import DataError, UsageError
 from bethink.model.config import LONGEST
 from bethink.text import EOS, PAD, Segmenter, SentencePieces, Word, load_vocabulary
 from bethink.train import corpora, prepare
-from bethink.train.recipe import Recipe
+from bethink.train.recipe import Recipe, available
 
 SOURCE = ["das ist ein Haus .", "wir gehen nach Hause .", "", "er sieht das Haus ."]
 TARGET = ["this is a house .", "we go home .", "nothing", "he sees the house ."]
@@ -37,9 +38,11 @@ def write(folder: Path, name: str, source: list[str], target: list[str]) -> None
     (folder / f"{name}.en").write_text("\n".join(target) + "\n")
 
 
+FILES = ("data.toy=0", "data.source=de", "data.target=en", "data.train=['train']", "data.dev=['dev']")
+
+
 def recipe(*changes: str) -> Recipe:
-    files = ["data.toy=0", "data.source=de", "data.target=en", "data.train=['train']", "data.dev=['dev']"]
-    return Recipe.load("tiny", [*files, *changes])
+    return Recipe.load("tiny", [*FILES, *changes])
 
 
 def run(corpus: Path, *changes: str) -> Path:
@@ -174,6 +177,18 @@ def test_a_setting_that_came_later_had_its_default(corpus: Path) -> None:
     assert run(corpus) == folder
 
 
+def test_the_last_stop_of_a_line_is_a_token(corpus: Path) -> None:
+    lines = {
+        "es ist usw.": "es ist usw .",
+        "am 10.": "am 10 .",
+        "z.B. Dr. Meier": "z.B. Dr. Meier",
+        "und so ...": "und so ...",
+        "er kam .": "er kam .",
+    }
+    write(corpus, "train", list(lines), list(lines))
+    assert decoded(run(corpus, "text.tokenise=moses"), "source") == list(lines.values())
+
+
 def test_lower_case_and_moses(corpus: Path) -> None:
     write(corpus, "train", ["Das Haus, ja."], ["The house, yes."])
     assert decoded(run(corpus, "text.tokenise=moses", "text.lower=true"), "target") == ["the house , yes ."]
@@ -237,6 +252,44 @@ def test_missing_files_are_all_named_with_their_origin(corpus: Path) -> None:
 def test_unequal_files_are_refused(corpus: Path) -> None:
     (corpus / "train.en").write_text("one\ntwo\n")
     refused(corpus, r"train\.de has 4 lines but .*train\.en has 2")
+
+
+def test_a_corpus_that_is_not_the_published_one_is_refused(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong, right = "data.published=['train 4', 'dev 3']", "data.published=['train 4', 'dev 2']"
+    refused(corpus, "dev.de and dev.en have 2 lines, but the published ones have 3", wrong)
+    refused(corpus, "train.de and train.en have 4 lines, but .* have 1,000", "data.published=['train 1000']")
+    command = ["prepare", "tiny", *FILES, "--data", str(corpus), "--out", str(corpus.parent / "out")]
+    assert cli.main([*command, wrong]) == 1
+    [said] = capsys.readouterr().err.splitlines()
+    assert said.endswith("fetch those, or use these all the same with data.published=[]")
+    assert cli.main([*command, right]) == 0, "empty lines count"
+
+
+def test_what_is_known_of_the_published_corpora_changes_nothing_in_the_folder(corpus: Path) -> None:
+    folder = run(corpus, "data.published=['train 4']")
+    assert run(corpus) == run(corpus, "data.published=['dev 2']") == folder
+    manifest = json.loads((folder / "manifest.json").read_text())
+    del manifest["settings"]["data"]["published"]  # as in a folder from before there was such a setting
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    assert run(corpus, "data.published=['train 4']") == folder
+
+
+@pytest.mark.parametrize(
+    "entry", ["train", "train 4.5", "train four", "train -4", " 4", "4", "", "train 4\\n", "train " + "4" * 5000]
+)
+def test_a_published_corpus_is_a_name_and_a_number(entry: str) -> None:
+    with pytest.raises(UsageError, match="data.published has .* but must have names with numbers, as in 'train 1000'"):
+        recipe(f'data.published=["{entry}"]')
+
+
+@pytest.mark.parametrize("name", available())
+def test_what_is_published_are_corpora_of_the_recipe(name: str) -> None:
+    data = Recipe.load(name).data
+    assert data.sizes().keys() <= {*data.train, *data.dev, *data.test}
+
+
+def test_other_corpora_than_the_published_ones_are_not_counted(corpus: Path) -> None:
+    assert counts(run(corpus, "data.published=['europarl 1920209', 'dev 2']"))["train pairs"] == 3
 
 
 def test_bad_utf8_is_named_by_file_and_line(corpus: Path) -> None:

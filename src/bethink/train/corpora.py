@@ -56,11 +56,11 @@ def read_pairs(part: tuple[str, ...], config: DataConfig, data_dir: Path) -> Ite
         left, right = (existing(data_dir / f"{name}.{side}") for side in (config.source, config.target))
         assert left is not None
         assert right is not None
-        yield from read_two(left, right)
+        yield from read_two(left, right, config.sizes().get(name))
 
 
-def read_two(source: Path, target: Path) -> Iterator[Pair]:
-    """The normalised lines of two files, which must be equally many."""
+def read_two(source: Path, target: Path, published: int | None = None) -> Iterator[Pair]:
+    """The normalised lines of two files, which must be equally many, and as many as were published, where that is known."""
     counts = [0, 0]
     for pair in itertools.zip_longest(read_lines(source), read_lines(target)):
         for n, line in enumerate(pair):
@@ -70,6 +70,11 @@ def read_two(source: Path, target: Path) -> Iterator[Pair]:
     if counts[0] != counts[1]:
         raise DataError(
             f"{source} has {counts[0]:,} lines but {target} has {counts[1]:,}; line n of one must translate line n of the other"
+        )
+    if published not in (None, counts[0]):
+        raise DataError(
+            f"{source} and {target.name} have {counts[0]:,} lines, but the published ones have {published:,}; fetch those, or use "
+            "these all the same with data.published=[]"
         )
 
 

@@ -31,7 +31,7 @@ VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losse
 FREE = {
     f"train.{key}"
     for key in ("updates", "split", "compile", "replay", "log", "validate", "save", "keep", "average", "tensorboard")
-}
+} | {"data.origin", "data.published"}
 
 
 def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, device: str | None = None) -> Path:

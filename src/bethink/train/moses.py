@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from bethink.errors import MissingExtra
+
+_LAST_STOP = re.compile(r"(?<=[^\s.])\.$")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,9 @@ class Moses:
     def __call__(self, line: str) -> str:
         settings = {"aggressive_dash_splits": self.aggressive, "escape": False, "return_str": True}
         tokens: str = _tokeniser(self.language).tokenize(line, **settings)
+        tokens = _LAST_STOP.sub(
+            " .", tokens
+        )  # of an abbreviation or number, too: so do Moses and the usual files, sacremoses does not
         return tokens.lower() if self.lower else tokens
 
 

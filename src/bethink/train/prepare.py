@@ -52,7 +52,7 @@ def prepare(
     console = console or Console(stderr=True)
     files = find(recipe.data, data_dir)
     settings = {
-        "data": dataclasses.asdict(dataclasses.replace(recipe.data, origin="")),
+        "data": dataclasses.asdict(dataclasses.replace(recipe.data, origin="", published=())),
         "text": dataclasses.asdict(recipe.text),
     }
     if recipe.text.dropout:

@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import json
 import math
+import re
 import tomllib
 import types
 import typing
@@ -84,12 +85,22 @@ class DataConfig:
     test: tuple[str, ...] = ()  # only tokenised and stored as text
     toy: int = 0  # so many sentences of the toy language in place of files
     origin: str = ""  # where the files officially come from, for whoever lacks them
+    published: tuple[str, ...] = ()  # "NAME LINES": a corpus that has another number of lines is not the published one
     longest: int = 250  # tokens; training pairs with a longer side are dropped
     ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
     unique: bool = False  # drop training pairs seen before
     rough: float = 0.0  # the share of training sources that are made as speech is written down live
     copies: int = 1  # of every training pair: with text.dropout, each is cut into other pieces
     align: bool = False  # link the tokens of training pairs that translate each other, for system=aligned
+
+    def sizes(self) -> dict[str, int]:
+        """The lines of the corpora that are known to be published."""
+        found: dict[str, int] = {}
+        for entry in self.published:
+            if not (parts := re.fullmatch(r"(.+) ([0-9]{1,15})", entry)):
+                raise UsageError(f"data.published has {entry!r}, but must have names with numbers, as in 'train 1000'")
+            found[parts[1]] = int(parts[2])
+        return found
 
 
 @dataclass(frozen=True)
@@ -293,6 +304,7 @@ def _check(recipe: Recipe) -> None:
             value = getattr(getattr(recipe, section), key)
             if not least <= value < math.inf:
                 raise UsageError(f"{section}.{key} is {value}, but must be a number of at least {least}")
+    recipe.data.sizes()  # raises what is wrong with them
     if recipe.data.rough > 1:
         raise UsageError(f"data.rough is {recipe.data.rough}, but is a share, at most 1")
     if recipe.text.dropout >= 1:
