@@ -22,4 +22,5 @@ fi
 prepare
 trunk
 branches "$data" 20000
+judges "$data" 6000
 results paper

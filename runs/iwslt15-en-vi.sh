@@ -19,4 +19,5 @@ done
 prepare
 trunk
 branches "$data" 15000
+judges "$data" 6000
 results paper

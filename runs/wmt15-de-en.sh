@@ -32,4 +32,5 @@ done
 prepare
 trunk
 branches "$data" 50000
+judges "$data" 6000
 results paper

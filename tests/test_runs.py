@@ -617,7 +617,7 @@ def test_the_papers_sets_are_downloaded_once(tmp_path: Path, runs: Callable[[str
     assert all(address in data.origin or address.rpartition("/")[0] in data.origin for address in addresses)
     (tmp_path / "commands").unlink()
     assert {tuple(command[:2]) for command in web.start()} <= {("-m", "bethink")} | {
-        ("runs/compare.py", verb) for verb in ("train", "evaluate", "tables")
+        ("runs/compare.py", verb) for verb in ("train", "judge", "evaluate", "tables")
     }
     assert web.downloads() == first
 
