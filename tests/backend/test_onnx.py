@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import random
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -341,3 +344,11 @@ def test_a_graph_of_another_making_is_one_sentence(file: str, tmp_path: Path) ->
     (tmp_path / file).write_bytes(other.build().SerializeToString())
     with pytest.raises(ModelError, match=f"{file} was made by an older version of bethink; export the model again"):
         OnnxBackend.load(tmp_path)
+
+
+def test_nothing_of_the_machine_is_written_down(tmp_path: Path) -> None:
+    """ONNX Runtime keeps an identifier of it for its makers, unless it is told not to before it is imported."""
+    home = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)}
+    home.pop("ORT_DISABLE_TELEMETRY", None)
+    subprocess.run([sys.executable, "-c", "from bethink.backend import onnx"], env=home, check=True)
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -21,11 +22,15 @@ from bethink.model.transformer import Transformer
 from bethink.text import EOS
 from bethink.train import judge as judging
 from bethink.train.judge import Examples, Spoken, drawn, gather, judge, learn, print_nothing
+from bethink.train.loop import train
 from bethink.train.prepare import TOY_SEEDS
+from bethink.train.recipe import Recipe
 from bethink.translator import Translator
 from tests.models import BUILDS, random_model
 from tests.test_export import trained
+from tests.train.conftest import SMALL
 
+TOY = Path("toy")
 LINES = [" ".join(random.Random(seed).choices("abcdefgh", k=5 + seed % 7)) + " ." for seed in range(60)]
 
 
@@ -141,16 +146,42 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
 
 
 def test_lines_are_drawn_from_text_or_from_what_was_prepared(tmp_path: Path, toy_data: Path) -> None:
-    (tmp_path / "text").write_text("\n".join(LINES), "utf-8")
-    assert drawn(tmp_path / "text", 5, 1) == drawn(tmp_path / "text", 5, 1) != drawn(tmp_path / "text", 5, 2)
-    assert set(drawn(tmp_path / "text", 5, 1)) <= set(LINES)
-    assert len(drawn(tmp_path / "text", 1000, 1)) == len(LINES)
-    sentences = {pair.source for pair in toy.sentences(200, TOY_SEEDS["train"])}
-    taken = drawn(toy_data, 20, 1)
+    text = tmp_path / "text"
+    text.write_text("\n".join(LINES), "utf-8")
+    assert drawn(text, 5, 1, TOY) == drawn(text, 5, 1, TOY) != drawn(text, 5, 2, TOY)
+    assert set(drawn(text, 5, 1, TOY)) <= set(LINES)
+    assert len(drawn(text, 1000, 1, TOY)) == len(LINES)
+    run = train(Recipe.load("tiny", SMALL), toy_data, tmp_path / "run")
+    taken = drawn(toy_data, 20, 1, run)
     assert len(taken) == 20
-    assert set(taken) <= sentences
+    assert set(taken) <= {pair.source for pair in toy.sentences(200, TOY_SEEDS["train"])}
     with pytest.raises(DataError, match="holds no prepared data"):
-        drawn(tmp_path, 5, 1)
+        drawn(tmp_path, 5, 1, run)
+    with pytest.raises(UsageError, match="was prepared with another source vocabulary than that of de-en"):
+        drawn(toy_data, 5, 1, Path("de-en"))
+
+
+def test_who_has_a_judge_has_a_name_of_its_own_and_asks_it(tmp_path: Path) -> None:
+    plain = trained(tmp_path / "plain", policy="wait-k:3")
+    for source, made in ((plain, "made"), (tmp_path / "made", "again")):
+        judge(source, LINES, tmp_path / made, device="cpu", threads=1)
+        folder = Folder.open(tmp_path / made)
+        assert (folder.name, folder.policy) == (f"{Folder.open(plain).name}-judged", judging.RECOMMENDED)
+    asking = trained(tmp_path / "asking", policy="weigh:k=2")
+    judge(asking, LINES, tmp_path / "kept", device="cpu", threads=1)
+    assert Folder.open(tmp_path / "kept").policy == Folder.open(asking).policy
+
+
+def helped(said: str) -> bool:
+    """Whether the judge, as it was told, judged better than the model's confidence."""
+    found = re.search(r"AUC of its judgment (.*), of its confidence (.*)", said)
+    assert found
+    return float(found[1]) > float(found[2])
+
+
+@pytest.mark.parametrize(("judged", "confidence", "helps"), [(0.9, 0.8, True), (0.7, 0.8, False), (None, None, True)])
+def test_a_judge_helps_who_knows_more_than_confidence(judged: float, confidence: float, helps: bool) -> None:
+    assert judging.Verdict(10, 0.5, judged, confidence).helps is helps
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,4 +194,5 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert code == 0
     assert told.out.strip() == str(tmp_path / "made")
     assert "AUC of its judgment" in told.err
+    assert ("no better than that" in told.err) is (not helped(told.err))
     assert Folder.open(tmp_path / "made").model.judge

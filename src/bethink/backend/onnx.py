@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+# or it writes an identifier of the machine to disk as soon as it is imported
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
 from bethink.backend import Row, Rows

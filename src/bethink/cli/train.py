@@ -164,7 +164,7 @@ def _add_judge(verbs: Verbs) -> None:
 def run_judge(args: argparse.Namespace) -> int:
     with _extra("teaching a model to judge"):
         from bethink.train.judge import drawn, judge
-    chosen = drawn(Path(args.source), args.lines, args.seed)
+    chosen = drawn(Path(args.source), args.lines, args.seed, Path(args.folder))
     with _bars() as told:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
         verdict = judge(Path(args.folder), chosen, Path(args.to), told=told, **options)
@@ -176,6 +176,8 @@ def run_judge(args: argparse.Namespace) -> int:
         f"confidence {confidence}",
         file=sys.stderr,
     )
+    if not verdict.helps:
+        print("it judges no better than that; teach it with more lines, of the kind to be translated", file=sys.stderr)
     print(args.to)
     return 0
 

@@ -30,8 +30,8 @@ from bethink.model import device as devices
 from bethink.model.judge import Judge, untranslated
 from bethink.model.layers import readable_mask
 from bethink.model.transformer import Transformer
-from bethink.policy import Action
-from bethink.text import EOS, PAD, load_vocabulary
+from bethink.policy import Action, Weighing, parse
+from bethink.text import EOS, PAD, Vocabulary, load_vocabulary
 from bethink.train.corpora import read_lines
 from bethink.train.data import Side, manifest
 from bethink.train.losses import shift
@@ -48,6 +48,7 @@ ROWS = 2048  # decoder rows computed at a time
 TOGETHER = 64  # lines translated at a time; a GPU takes eight times as many
 HELD_OUT = 10  # one sentence in so many is not learned from
 CONSTANT = 1e-4  # what varies less does not vary
+RECOMMENDED = "weigh:k=3,r=8,rate=1.2,rho=0.98"  # chosen for German to English, good for the others
 HIDDEN, BATCH, EPOCHS, RATE, DROPOUT = 64, 512, 8, 1e-3, 0.1
 LEAST, MOST = 1_000, 20_000  # updates
 SAMPLE = 50_000  # examples whose mean and spread stand for all
@@ -61,16 +62,24 @@ def print_nothing(what: str, done: int, total: int) -> None:
     """For whoever does not want to watch."""
 
 
-def drawn(source: Path, count: int, seed: int) -> list[str]:
-    """So many lines by lot: of a text, or of prepared data, whose training sentences are as the model learned them, tokenised if so."""
+def drawn(source: Path, count: int, seed: int, model: Path) -> list[str]:
+    """So many lines by lot: of a text, or of the data that a model learned from, whose sentences are as it knows them."""
     lot = random.Random(seed)
     if not source.is_dir():
         lines = list(read_lines(source))
         return lot.sample(lines, min(count, len(lines)))
     about, side = manifest(source)["source"], Side(source, "train.source")
     words = load_vocabulary(source / about["file"], about["kind"])
+    if pieces(words) != pieces(Folder.open(find(model)).source):
+        raise UsageError(
+            f"{source} was prepared with another source vocabulary than that of {model}; give text with --source"
+        )
     chosen = lot.sample(range(len(side.lengths)), min(count, len(side.lengths)))
     return [words.decode(side.ids[side.offsets[n] : side.offsets[n + 1]].tolist()) for n in chosen]
+
+
+def pieces(words: Vocabulary) -> list[str]:
+    return [words.piece(token) for token in range(len(words))]
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,10 @@ class Verdict:
     standing: float  # the share of proposals that stood
     judged: float | None  # AUC of its judgment; none where all stood, or none did
     confidence: float | None  # AUC of the model's confidence
+
+    @property
+    def helps(self) -> bool:
+        return self.judged is None or self.confidence is None or self.judged > self.confidence
 
 
 @dataclass(frozen=True)
@@ -109,7 +122,10 @@ def judge(
     threads: int = 0,
     told: Told = print_nothing,
 ) -> Verdict:
-    """Write to the new folder `to` what is in `model`, and a judge who learned from its translations of these lines."""
+    """Write to the new folder `to` what is in `model`, and a judge who learned from its translations of these lines.
+
+    It gets a name of its own, since scores go by names, and recommends a policy that asks the judge.
+    """
     folder = Folder.open(find(model))
     if to.exists():
         raise UsageError(f"{to} already exists; remove it or choose another folder")
@@ -125,7 +141,12 @@ def judge(
     known = {name: tensor for name, tensor in plain.cpu().state_dict().items() if not name.startswith("judge.")}
     made.load_state_dict({**made.state_dict(), **known})
     verdict = learn(made, examples, told)
-    write(made, folder, to, weights=folder.has(WEIGHTS))
+    asks = isinstance(parse(folder.policy), Weighing)
+    changes = {
+        "name": folder.name if folder.model.judge else f"{folder.name}-judged",
+        "policy": folder.policy if asks else RECOMMENDED,
+    }
+    write(made, dataclasses.replace(folder, config={**folder.config, **changes}), to, weights=folder.has(WEIGHTS))
     if (folder.path / CARD).is_file():  # what its makers say of it, its licence above all, goes with it
         write_atomically(to / CARD, (folder.path / CARD).read_bytes() + JUDGED)
     return verdict
