@@ -1,6 +1,6 @@
 """Translate and print every word as soon as it is final.
 
-python examples/embed.py [MODEL] < text          one speaker, as the text comes
+python examples/embed.py [MODEL] < text          one speaker, as the text comes, by default in German
 python examples/embed.py MODEL FILE FILE …       several speakers at once, one engine for all of them
 """
 
@@ -31,7 +31,7 @@ async def several(model: str, files: list[Path]) -> None:
         await asyncio.gather(*map(follow, files))
 
 
-model, *files = sys.argv[1:] or ["toy"]
+model, *files = sys.argv[1:] or ["de-en"]
 if files:
     asyncio.run(several(model, [Path(file) for file in files]))
 else:

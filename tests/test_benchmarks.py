@@ -80,6 +80,12 @@ def test_the_example_follows_one_and_several() -> None:
     assert sorted(said) == sorted(2 * [word for chunk in one.split() for word in _apart(chunk)])
 
 
+def test_the_example_speaks_german_by_default() -> None:
+    argv = [sys.executable, str(ROOT / "examples" / "embed.py")]
+    found = subprocess.run(argv, input="Guten Morgen.", capture_output=True, text=True, check=True).stdout
+    assert found == "Good morning.\n"
+
+
 def _apart(word: str) -> list[str]:
     """Punctuation is a step of its own."""
     return [word[:-1], word[-1]] if word[-1] in ".," else [word]

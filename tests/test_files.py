@@ -39,6 +39,19 @@ def test_a_folder_appears_when_it_is_complete(tmp_path: Path) -> None:
     assert [each.name for each in path.parent.iterdir()] == ["folder"]
 
 
+def test_what_cannot_be_written_is_told_by_its_own_name(tmp_path: Path) -> None:
+    long = tmp_path / ("m" * 300)
+    with pytest.raises(OSError, match="name too long") as caught:
+        write_atomically(long, b"")
+    assert caught.value.filename == str(long)
+    with pytest.raises(OSError, match="name too long") as caught, new_folder(long):
+        pass
+    assert caught.value.filename == str(long)
+    with pytest.raises(FileNotFoundError) as caught, new_folder(tmp_path / "m"):
+        (tmp_path / "other").read_bytes()
+    assert caught.value.filename == str(tmp_path / "other")
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"\xff", b"[" * 100_000], ids=lambda data: repr(data[:4]))
 def test_json_that_is_no_object_is_one_sentence(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "some.json"

@@ -91,6 +91,21 @@ def test_a_wrong_config_is_one_sentence(made: Path, edit: Callable[[dict[str, An
     assert "\n" not in str(caught.value)
 
 
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no folder .*nope"):
+        Folder.open(tmp_path / "nope")
+    with pytest.raises(ModelError, match=r"is not a model folder: it has no config\.json"):
+        Folder.open(tmp_path)
+
+
+def test_a_fingerprint_tells_models_of_one_name_apart(made: Path) -> None:
+    first = folder.fingerprint(made)
+    change(made, lambda c: c.update(name="other", about={}))
+    assert folder.fingerprint(made) == first
+    change(made, lambda c: c["files"].update({"weights.bin": "0"}))
+    assert folder.fingerprint(made) != first
+
+
 def test_vocabularies_that_were_swapped_are_told_apart(tmp_path: Path) -> None:
     source, target = Words(["a", "b", "c"]), Words(["a", "b", "c", "d"])
     model = ModelConfig(len(source), len(target), width=8, heads=2, share="none")

@@ -132,6 +132,15 @@ def test_steps_say_when_they_were_made_and_how_long_their_word_had_waited() -> N
     run(test())
 
 
+def test_what_is_no_text_is_refused() -> None:
+    async def feed() -> None:
+        async with AsyncTranslator(translator()) as live, live.session() as session:
+            with pytest.raises(UsageError, match="the text must be a str, not NoneType"):
+                await session.feed(None)  # type: ignore[arg-type]
+
+    run(feed())
+
+
 def test_a_session_can_be_used_again_after_each_text() -> None:
     async def test() -> None:
         async with AsyncTranslator(translator(1)) as live, live.session("wait-k:1") as session:

@@ -59,7 +59,8 @@ def test_short_form_fills_settings_in_order() -> None:
     [
         ("waitk:3", "Did you mean 'wait-k'?"),
         ("wait-k:l=3", "there are k, rate"),
-        ("wait-k:k=three", "must be a whole number"),
+        ("wait-k:k=three", "must be a whole number, as in 'wait-k:k=3,rate=1.0'"),
+        ("weigh:rho=x", "must be a number, as in 'weigh:k=2,r=4,rate=1.2,rho=0.9'"),
         ("wait-k:0", "at least 1"),
         ("pe:rho=2", "between 0 and 1"),
         ("pe:rho=nan", "finite"),

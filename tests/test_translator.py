@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bethink import toy
 from bethink.engine import Engine
-from bethink.errors import DataError, ModelError
+from bethink.errors import DataError, ModelError, UsageError
 from bethink.evaluate.latency import normalised_erasure
 from bethink.policy import Action, parse
 from bethink.text import Words
@@ -192,6 +192,44 @@ def test_what_cannot_be_done_is_said() -> None:
     model.backend.capsules = False  # type: ignore[misc]
     with pytest.raises(ModelError, match="no capsules"):
         model.session("pe")
+
+
+def test_what_is_no_text_is_said() -> None:
+    model = translator()
+    for wrong, kind in ((None, "NoneType"), (b"a b", "bytes"), (["a b"], "list")):
+        with pytest.raises(UsageError, match=f"the text must be a str, not {kind}"):
+            model.translate(wrong)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="line 2 must be a str, not NoneType"):
+        next(model.translate_many(["a", None]))  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("many", [Translator.translate_many, Translator.as_completed])
+def test_one_text_is_not_many(many: Any) -> None:
+    """It would be translated letter by letter."""
+    with pytest.raises(UsageError, match="a list or another sequence of str, not one str"):
+        next(many(translator(), "a b"))
+
+
+def test_a_policy_for_every_call() -> None:
+    text = next(toy.sentences(1, seed=3)).source
+    model, waiting = Translator("toy", threads=1), Translator("toy", policy="wait-k:7", threads=1)
+    assert str(waiting.policy) == "wait-k:k=7,rate=1.0"
+    assert list(waiting.stream([text])) == list(model.stream([text], "wait-k:7"))
+    assert list(waiting.stream([text], "wait-k:1")) == list(model.stream([text], "wait-k:1"))
+    with pytest.raises(UsageError, match="Did you mean 'wait-k'"):
+        Translator("toy", policy="waitk")
+
+
+@pytest.mark.parametrize("policy", [*POLICIES, "weigh:k=1"])
+def test_steps_carry_degrees_and_gain_as_they_say(policy: str) -> None:
+    """Gains where the policy weighs by them and there is more to hear; degrees with every word of a model with capsules."""
+    line = "a b c d e f g h"
+    translation = next(translator(11, ending=0.2).translate_many([line], policy))
+    for step in translation.steps:
+        writes, more = step.action is Action.WRITE, step.read < translation.source_tokens
+        assert len(step.degrees) == (step.read if writes else 0)
+        assert len(step.gain) == (step.read if writes and more and policy.startswith("pe") else 0)
+    assert any(step.read < translation.source_tokens for step in translation.writes) == (policy != "offline")
 
 
 def test_a_reader_who_stops_half_way_gives_the_slot_back() -> None:

@@ -19,18 +19,19 @@ from bethink.errors import BethinkError
 
 def write_atomically(path: Path, data: bytes) -> None:
     """The whole file or none of it, even if the power goes."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with _told_of(path):
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        temporary = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.chmod(0o644)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
@@ -46,19 +47,36 @@ def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
     return values
 
 
+def conversion(byte: int) -> str:
+    """What to do about a text that has a byte which UTF-8 has not; 0xfe and 0xff are how UTF-16 begins."""
+    return f"convert the text first, as in: iconv -f {'UTF-16' if byte >= 0xFE else 'LATIN1'} -t UTF-8"
+
+
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
     """A folder to fill that takes its name at the end of the context, or leaves nothing behind if that is not reached."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
-    try:
-        yield temporary
-        temporary.chmod(0o755)
-        _sync(temporary)
-        _replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with _told_of(path):
+        temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+        try:
+            yield temporary
+            temporary.chmod(0o755)
+            _sync(temporary)
+            _replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
     _sync(path.parent)
+
+
+@contextmanager
+def _told_of(path: Path) -> Iterator[None]:
+    """What goes wrong with the temporary form of a file or folder is told of the name that people gave it."""
+    try:
+        yield
+    except OSError as error:
+        if f".{path.name}." not in str(error.filename):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _replace(new: Path, path: Path) -> None:

@@ -129,6 +129,12 @@ def find(name: str | os.PathLike[str]) -> Path:
     )
 
 
+def fingerprint(name: str | os.PathLike[str]) -> str:
+    """What tells a model from others of its name, as a server shows it, too: the hash of the hashes of its files."""
+    files = _read_config(find(name))["files"]
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
+
+
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -152,6 +158,8 @@ def _places() -> Iterator[Path]:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
+    if not path.is_dir():
+        raise ModelError(f"there is no folder {path}; give a model folder or a run of 'bethink train'")
     if not (path / CONFIG).exists():
         raise ModelError(f"{path} is not a model folder: it has no {CONFIG}")
     config = read_json(path / CONFIG, ModelError)

@@ -19,7 +19,7 @@ from bethink.errors import UsageError
 from bethink.hub import INBOX, OUTBOX, PIECE, Counters, Hub, Line
 from bethink.policy import Policy
 from bethink.trace import Step, shown
-from bethink.translator import Translator
+from bethink.translator import Translator, require_text
 
 
 class AsyncTranslator:
@@ -133,6 +133,7 @@ class AsyncSession:
 
         A feed that is cancelled while it waits may have been taken in part.
         """
+        require_text(text, "the text")
         async with self._feeding:
             self._check_open()
             for start in range(0, len(text), PIECE):

@@ -15,10 +15,14 @@ from bethink.policy import Action
 class Step:
     """One action of a stream, with everything that explains it.
 
-    A WRITE carries what was known when the word was weighed: `degrees` and `gain` run over the source tokens read; `gain` is
-    empty where nothing looked ahead, both are for a model without capsules. `text` is what the step adds to what people see:
-    for a READ the source word whose first token was read, for a WRITE the target text that became final (whole words only,
-    so often nothing).
+    A WRITE carries what was known when its token was weighed, one number for each of the `read` source tokens:
+    - `degrees`, how far each was translated before this token, where the model has capsules;
+    - `gain`, by how much writing this token raises that, where the policy weighs by it (`pe` and `pe-flip`) and only until
+      the end of the source is read: from there on every policy just writes.
+    Both are empty for a READ, and for the end that is put to a translation which grows without bound.
+
+    `text` is what the step adds to what people see: for a READ the source word whose first token was read, for a WRITE the
+    target text that became final (whole words only, so often nothing).
     """
 
     action: Action

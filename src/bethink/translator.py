@@ -32,15 +32,26 @@ class Translator:
     """
 
     def __init__(
-        self, model: str | os.PathLike[str], *, backend: str | None = None, device: str | None = None, threads: int = 0
+        self,
+        model: str | os.PathLike[str],
+        *,
+        policy: str | Policy | None = None,
+        backend: str | None = None,
+        device: str | None = None,
+        threads: int = 0,
     ) -> None:
-        """`backend` is onnx or torch, by default the first that the folder has files for; 0 threads means all cores."""
+        """`policy` is for every call that names no other, by default the one that the model recommends.
+
+        `backend` is onnx or torch, by default the first that the folder has files for; 0 threads means all cores.
+        """
         folder = folders.Folder.open(folders.find(model))
         self.name = folder.name
         self.policy = parse(folder.policy)
         self.source, self.target = folder.source, folder.target
         self.about = folder.about
         self.backend = _load(folder, backend, device, threads)
+        if policy is not None:
+            self.policy = self.served(policy)
 
     @classmethod
     def of(cls, backend: Backend, source: Vocabulary, target: Vocabulary, *, name: str, policy: Policy) -> Translator:
@@ -101,6 +112,8 @@ class Translator:
         return Engine(self.backend, batch=batch)
 
     def _numbered(self, sentences: Sequence[str]) -> list[tuple[int, list[Word]]]:
+        if isinstance(sentences, str):
+            raise UsageError("the sentences must be a list or another sequence of str, not one str; write [text]")
         return [(n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences)]
 
     def _translated(
@@ -132,6 +145,7 @@ class Translator:
 
     def words(self, line: str, where: str = "the text") -> list[Word]:
         """The words of one line, its sentence boundaries ignored."""
+        require_text(line, where)
         segmenter = Segmenter(self.source)
         words = [event for event in segmenter.feed(line) + segmenter.finish() if isinstance(event, Word)]
         if (tokens := sum(len(word.ids) for word in words)) >= LONGEST:
@@ -141,7 +155,7 @@ class Translator:
         return words
 
     def served(self, policy: str | Policy | None) -> Policy:
-        """The policy that was asked for, by default the model's own; raises for one that the model cannot serve."""
+        """The policy that was asked for, by default the translator's own; raises for one that the model cannot serve."""
         chosen = self.policy if policy is None else parse(policy) if isinstance(policy, str) else policy
         check(self.backend, chosen)
         return chosen
@@ -220,6 +234,7 @@ class Session:
 
     def push(self, text: str) -> int:
         """Like `feed`, for callers that drive the engine themselves and `collect` later; how many words and ends it completed."""
+        require_text(text, "the text")
         return self._hear(self._segmenter.feed(text))
 
     def close(self) -> int:
@@ -301,6 +316,11 @@ class Session:
                     steps[n] = step.with_text(" " + step.text)
                 self._spoken = step.sentence
         return steps
+
+
+def require_text(text: str, where: str) -> None:
+    if not isinstance(text, str):
+        raise UsageError(f"{where} must be a str, not {type(text).__name__}")
 
 
 def _load(folder: folders.Folder, backend: str | None, device: str | None, threads: int) -> Backend:

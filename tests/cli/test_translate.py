@@ -16,7 +16,7 @@ from rich.console import Console
 
 import bethink
 from bethink.cli import main
-from bethink.cli.translate import Speaker
+from bethink.cli.translate import Decoder, Speaker
 from bethink.cli.watch import Watch
 from bethink.evaluate.latency import average_lagging
 from bethink.policy import parse
@@ -90,7 +90,35 @@ def test_bytes_that_are_not_text_do_not_stop_it(
 ) -> None:
     file = tmp_path / "text"
     file.write_bytes(b"te \xff\xfe himu \xc3")
-    assert translate(capsys, "--model", str(model), str(file)).count("\n") == 1
+    assert main(["translate", "--model", str(model), str(file)]) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+@pytest.mark.parametrize("cut", [1, 7, 1 << 16])
+def test_what_is_not_utf8_is_told_once(
+    cut: int, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bethink.cli.translate.CHUNK", cut)
+    file = tmp_path / "text"
+    file.write_bytes(b"\xef\xbb\xbfte\nGr\xc3\xbc\xc3\x9fe\nSch\xf6ne Gr\xfc\xdfe\nte\n")
+    assert main(["translate", "--model", str(model), str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert out.count("\n") == 4
+    assert err.count("\n") == 1
+    assert f"bethink: {file}, line 3 is not UTF-8 (it has a byte 0xf6)" in err
+    assert "iconv -f LATIN1 -t UTF-8" in err
+
+
+def test_a_stream_is_told_of_what_is_not_utf8(capsys: pytest.CaptureFixture[str]) -> None:
+    decoder = Decoder("standard input")
+    assert decoder.decode(b"Sch\xc3") == "Sch"  # the rest may be on its way
+    assert decoder.decode(b"\xb6n") == "ön"
+    assert capsys.readouterr().err == ""
+    assert decoder.decode("Grüße\n".encode("utf-16")).startswith("\ufffd\ufffdG")
+    assert decoder.decode(b"\xc3", final=True) == "\ufffd"
+    told = capsys.readouterr().err
+    assert told.count("standard input, line 1 is not UTF-8 (it has a byte 0xff)") == told.count("\n") == 1
+    assert "iconv -f UTF-16" in told
 
 
 def test_rate_lets_words_arrive_at_a_speakers_pace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from bethink import toy as toy_language
 from bethink.cli import bench, main
 from bethink.translator import Translator
+
+EMPTY = hashlib.sha256().hexdigest()
 
 
 def run(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
@@ -114,6 +117,18 @@ def test_a_bank_of_equal_models_is_the_model(
     assert bank["model"] == "random and 2 more"
 
 
+def test_evaluate_tells_models_of_one_name_apart(
+    model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = copied(model, tmp_path, files=json.loads((model / "config.json").read_text())["files"] | {"more": EMPTY})
+    (other / "more").touch()
+    files = ["--source", str(text), "--reference", str(references), "--policy", "offline", "--out", str(tmp_path / "r")]
+    run(capsys, "evaluate", *files, "--model", str(model))
+    run(capsys, "evaluate", *files, "--model", str(model))
+    assert main(["evaluate", *files, "--model", str(other)]) == 2
+    assert "another model named random" in capsys.readouterr().err
+
+
 def test_evaluate_says_which_file_is_shorter(
     model: Path, text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -179,6 +194,16 @@ def test_bench_without_a_word(model: Path, tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "nothing").write_text("\u200b\n<b>\n", encoding="utf-8")
     assert main(["bench", "--model", str(model), "--source", str(tmp_path / "nothing")]) == 1
     assert "nothing has no sentence to translate" in capsys.readouterr().err
+
+
+def test_explain_tells_of_what_is_not_utf8(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "latin").write_bytes(b"te gr\xfcn\n")
+    with (tmp_path / "latin").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        assert main(["explain", "-", "--model", str(model)]) == 0
+    assert "standard input, line 1 is not UTF-8" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("text", ["<b>", "\u200b"])

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import itertools
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,21 @@ def test_a_log_that_is_none(tmp_path: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "flaw"),
+    [("Guten Tag !", "it is not JSON"), ('{"index": 0}', "it lacks 'source'"), ("[1]", "it is built otherwise")],
+)
+def test_what_is_no_log_or_result_is_told_in_plain_words(tmp_path: Path, line: str, flaw: str) -> None:
+    file = tmp_path / "s.de"
+    file.write_text(line + "\n")
+    with pytest.raises(DataError, match=f"s.de is not a log of 'bethink evaluate': .*{re.escape(flaw)}") as caught:
+        rescore(file)
+    assert "Error" not in str(caught.value)
+    with pytest.raises(DataError, match=r"s.de is not a results file of 'bethink evaluate' \(it ") as caught:
+        load_results(file)
+    assert "Error" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "wrong",
     [
         {"delays": "abc"},
@@ -306,6 +322,30 @@ def test_a_second_run_adds_to_the_first(real: Translator, tmp_path: Path) -> Non
     assert load_results(tmp_path) == [first[0], *again]
     with pytest.raises(UsageError, match="another model or test set"):
         evaluate(real, sources, ["w1", "w3"], [WaitK(1)], tmp_path)
+
+
+def test_another_model_of_the_same_name_is_refused(real: Translator, tmp_path: Path) -> None:
+    lines = ["w1 w2 w3", "w4"], ["w1 w2", "w3"]
+    [old] = evaluate(real, *lines, [WaitK(1)], tmp_path)  # of which nobody knows
+    [known] = evaluate(real, *lines, [WaitK(2)], tmp_path, fingerprint="a")
+    assert load_results(tmp_path) == [old, known]
+    with pytest.raises(UsageError, match="holds results of another model named hash; give another folder with --out"):
+        evaluate(real, *lines, [WaitK(3)], tmp_path, fingerprint="b")
+    assert load_results(tmp_path) == [old, known]
+    record = json.loads((tmp_path / "results.json").read_text("utf-8"))
+    del record["results"][0]["fingerprint"]
+    (tmp_path / "results.json").write_text(json.dumps(record))
+    assert load_results(tmp_path) == [old, known]
+
+
+@pytest.mark.parametrize("place", ["file", "file/below"])
+def test_where_nothing_can_be_written_nothing_is_translated(
+    fake: Any, tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.delattr(FakeTranslator, "as_completed")
+    with pytest.raises(UsageError, match=rf"cannot write to .*{place}: .*; give another folder with --out"):
+        evaluate(fake, SOURCES, REFERENCES, [Offline()], tmp_path / place)
 
 
 def test_laal_counts_the_longer_of_hypothesis_and_reference(real: Translator, tmp_path: Path) -> None:

@@ -47,6 +47,14 @@ def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
     assert "address already in use; choose another with --port" in text
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "nowhere.invalid"])  # both are reserved: nobody has them
+def test_a_host_that_is_not_this_machine(host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, text = complaint(capsys, "--host", host, "--port", "0")
+    assert code == 2
+    assert "choose another with --host" in text
+    assert "unknown error" not in text
+
+
 def test_models_that_are_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--model", "klingon", "--port", "0"]) == 1
     assert "no model 'klingon'" in capsys.readouterr().err

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import random
+import re
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -19,7 +23,7 @@ from bethink.serve.models import Model
 from bethink.serve.protocol import LiveStep, Mark
 from bethink.serve.replay import Memory
 from tests.ports import free_port
-from tests.serve.servers import CLONE, Process, Running, play, running
+from tests.serve.servers import CLONE, PATIENCE, Process, Running, play, running
 
 SPEECH = " ".join(pair.source for pair in toy.sentences(8, seed=21))
 
@@ -57,6 +61,98 @@ def test_without_asyncio(server: Running, translator: Translator) -> None:
         client.end()
         assert shown(list(client)) == translator.translate(SPEECH)
         assert client.final["sentences"] == 8
+
+
+def test_without_asyncio_steps_come_while_the_source_is_waited_for(server: Running, translator: Translator) -> None:
+    began = threading.Event()
+
+    def slow() -> Iterator[str]:
+        yield SPEECH[:50]
+        assert began.wait(PATIENCE)
+        yield SPEECH[50:]
+
+    got: list[LiveStep] = []
+    with SyncClient(server.url) as client:
+        for step in client.stream(slow()):
+            got.append(step)
+            began.set()
+        assert client.final["steps"] == len(got)
+    assert shown(got) == translator.translate(SPEECH)
+
+
+def test_without_asyncio_a_source_that_fails_fails_its_reader(server: Running) -> None:
+    def broken() -> Iterator[str]:
+        yield "te riki "
+        raise ValueError("the microphone is gone")
+
+    with SyncClient(server.url) as client, pytest.raises(ValueError, match="the microphone is gone"):
+        list(client.stream(broken()))
+
+
+def test_without_asyncio_a_stream_that_is_closed_says_no_more(server: Running, translator: Translator) -> None:
+    more = threading.Event()
+
+    def slow() -> Iterator[str]:
+        yield SPEECH[:50]
+        more.wait(PATIENCE)
+        yield "never said "
+
+    with SyncClient(server.url) as client:
+        got = []
+        for step in client.stream(slow()):
+            got.append(step)
+            break
+        more.set()
+        got += client.stream([SPEECH[50:]])
+    assert shown(got) == translator.translate(SPEECH)
+
+
+def test_without_asyncio_nobody_speaks_when_the_client_is_closed(
+    server: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    more = threading.Event()
+
+    def slow() -> Iterator[str]:
+        yield "te riki nakoru "
+        more.wait(PATIENCE)
+
+    with SyncClient(server.url) as client:
+        steps = client.stream(slow())
+        next(steps)
+    more.set()
+    steps.close()  # type: ignore[attr-defined]
+    gc.collect()  # a task left behind would complain
+    assert not [record for record in caplog.records if record.name in ("asyncio", "concurrent.futures")]
+
+
+def test_without_asyncio_a_program_ends_though_its_source_has_not(server: Running) -> None:
+    program = f"""if True:
+        import sys
+        from bethink.client import SyncClient
+        with SyncClient("{server.url}") as client:
+            print(next(client.stream(sys.stdin)).text)
+    """
+    argv = [sys.executable, "-c", program]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write("te riki\n")
+        process.stdin.flush()
+        assert process.wait(PATIENCE) == 0
+        assert process.stdout.read() == "te\n"
+
+
+def test_the_examples_of_the_page_run_as_written(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (CLONE / "docs" / "protocol.md").read_text("utf-8")
+    model = Model.load(str(CLONE / "models" / "de-en"), threads=1)
+    examples = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    with running(model) as made:
+        for example in examples:
+            assert "127.0.0.1:8080" in example
+            exec(example.replace("127.0.0.1:8080", f"127.0.0.1:{made.port}"), {})  # noqa: S102 - it is ours
+    text = "Guten Morgen, meine Damen und Herren!"
+    said = [model.translator.translate(text), model.translator.translate(text, "wait-k:k=3")]
+    assert capsys.readouterr().out == "".join(said)
 
 
 def test_policies_change_and_wrong_ones_are_raised(server: Running) -> None:

@@ -178,6 +178,7 @@ def test_fine_tuning_what_does_not_fit_is_refused(tmp_path: Path, toy_data: Path
         loop.train(small(), toy_data, tmp_path / "other", init=tmp_path / "first")
     with pytest.raises(TrainingError, match="neither a run"):
         loop.train(small(), toy_data, tmp_path / "third", init=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["first"], "nothing is left of a run that could not begin"
 
 
 def test_another_recipe_or_other_data_do_not_go_on_with_a_run(tmp_path: Path, toy_data: Path, small: Small) -> None:
@@ -239,12 +240,18 @@ def test_a_full_disk_keeps_the_checkpoint_before(
 
     with monkeypatch.context() as patched:
         patched.setattr(checkpoint, "write_atomically", full)
-        with pytest.raises(TrainingError, match=r"No space left on device.*untouched"):
+        with pytest.raises(TrainingError, match=r"No space left on device.*untouched: make room"):
             loop.train(small(), toy_data, tmp_path / "run")
     assert sorted(tmp_path.rglob("checkpoints/*")) == before
     loop.train(small(), toy_data, tmp_path / "run")
     loop.train(small(), toy_data, tmp_path / "whole")
     assert same(tmp_path / "run", tmp_path / "whole")
+
+
+def test_room_is_asked_for_only_where_it_lacks(tmp_path: Path) -> None:
+    run = tmp_path / ("r" * 300)
+    with pytest.raises(TrainingError, match="could not be written to .*make this folder writable or choose another"):
+        checkpoint.save(run, 1, {}, {}, {})
 
 
 def test_tensorboard_is_written_when_asked_for(tmp_path: Path, toy_data: Path, small: Small) -> None:
@@ -306,6 +313,7 @@ def test_a_run_remembers_where_it_began(tmp_path: Path, toy_data: Path, small: S
     assert checkpoint.read_state(checkpoint.checkpoints(tmp_path / "ped")[0])["origin"]["from"] == "1"
     with pytest.raises(TrainingError, match="did not begin with"):
         loop.train(small("system=ped"), toy_data, tmp_path / "ped", second)
+    assert checkpoint.checkpoints(tmp_path / "ped"), "a run that was there before stays"
     heads = checkpoint._learned(tmp_path / "ped")
     assert any(name.startswith("constraints.") for name in heads)
 
@@ -313,3 +321,4 @@ def test_a_run_remembers_where_it_began(tmp_path: Path, toy_data: Path, small: S
 def test_a_degree_taught_by_links_needs_links(toy_data: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"data\.align=true"):
         loop.train(Recipe.load("tiny", ["system=ped", "losses.degree=1"]), toy_data, tmp_path / "run")
+    assert not (tmp_path / "run").exists()

@@ -50,6 +50,9 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
     [
         ("train.update=5", "Did you mean 'updates'"),
         ("trian.updates=5", "Did you mean 'train'"),
+        ("updates=5", "no setting or section named 'updates'; did you mean train.updates?"),
+        ("width=5", "did you mean model.width or model.capsules.width?"),
+        ("kind=words", "did you mean text.kind?"),
         ("train.updates=many", "train.updates is 'many', but must be a whole number"),
         ("train.updates=1.5", "must be a whole number"),
         ("train.updates=true", "must be a whole number"),
@@ -102,7 +105,7 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
     ],
 )
 def test_a_wrong_change_is_one_sentence(change: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message.replace("[", r"\[")):
+    with pytest.raises(UsageError, match=message.replace("[", r"\[").replace("?", r"\?")):
         Recipe.load("tiny", [change])
 
 

@@ -9,7 +9,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bethink.cli.common import Verbs, above_zero, add_model, add_policy, console, count, open_translator, verb
+from bethink.cli.common import (
+    DEFAULT,
+    Verbs,
+    above_zero,
+    add_model,
+    add_policy,
+    console,
+    count,
+    open_translator,
+    verb,
+)
 from bethink.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -79,6 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluated(args: argparse.Namespace) -> list[Result]:
     from bethink import evaluate
+    from bethink.folder import fingerprint
 
     for flag in ("source", "reference", "out"):
         if getattr(args, flag) is None:
@@ -101,6 +112,7 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
             progress=progress,
             clock=args.clock,
             wpm=args.wpm,
+            fingerprint="+".join(map(fingerprint, args.models or [args.model or DEFAULT])),
         )
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, add_model, add_policy, console, describe, open_translator, verb
+from bethink.cli.translate import Decoder
 from bethink.errors import DataError
 
 if TYPE_CHECKING:
@@ -47,8 +48,7 @@ def add(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    data = sys.stdin.buffer.read() if args.text == "-" else args.text.encode(errors="replace")
-    text = data.decode(errors="replace")
+    text = _heard() if args.text == "-" else args.text.encode(errors="replace").decode()
     _require_some(text.split())
     translator = open_translator(args)
     _require_some(translator.words(text))
@@ -60,6 +60,10 @@ def run(args: argparse.Namespace) -> int:
         draw(translator, translation, args.out)
         out.print(f"drawn: {args.out}", markup=False)
     return 0
+
+
+def _heard() -> str:
+    return Decoder("standard input").decode(sys.stdin.buffer.read(), final=True)
 
 
 def _require_some(words: Sequence[object]) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bethink.cli.common import Verbs, above_zero, add_model, add_policy, open_translator, verb
 from bethink.errors import DataError
+from bethink.files import conversion
 from bethink.policy import Action
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     with _source(args.file) as file:
         speaker = Speaker(open_translator(args), args.policy)
         with _show(args, speaker) as show:
-            for part in _parts(file, args.rate):
+            for part in _parts(file, args.rate, _called(args.file)):
                 for step in speaker.finish() if part == "\n" else speaker.say(part):
                     show.step(step)
                 if part == "\n":
@@ -161,10 +162,14 @@ def _source(name: str | None) -> Iterator[int]:
     yield sys.stdin.fileno()
 
 
-def _parts(file: int, rate: float | None) -> Iterator[str]:
+def _called(name: str | None) -> str:
+    return "standard input" if name in (None, "-") else str(name)
+
+
+def _parts(file: int, rate: float | None, name: str) -> Iterator[str]:
     """The text as it arrives, line ends apart and the last one added where it is missing; at `rate`, word by word."""
     due, part = 0.0, "\n"
-    for text in _arriving(file):
+    for text in _arriving(file, name):
         due = max(due, time.monotonic())
         for part in (SPOKEN if rate else PARTS).findall(text):
             if rate and not part.isspace():
@@ -175,9 +180,38 @@ def _parts(file: int, rate: float | None) -> Iterator[str]:
         yield "\n"
 
 
-def _arriving(file: int) -> Iterator[str]:
+def _arriving(file: int, name: str) -> Iterator[str]:
     """Text as soon as its bytes are there, even in the middle of a line."""
-    decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
+    decoder = Decoder(name)
     while data := os.read(file, CHUNK):
         yield decoder.decode(data)
     yield decoder.decode(b"", final=True)
+
+
+class Decoder:
+    """UTF-8 as it arrives. A stream must not die of bytes that are something else, but the first of them are told of."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._line = 1
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+
+    def decode(self, data: bytes, *, final: bool = False) -> str:
+        state = self._decoder.getstate()
+        try:
+            text = self._decoder.decode(data, final)
+        except UnicodeDecodeError as error:
+            self._tell(error)
+            self._decoder.setstate(state)
+            self._decoder.errors = "replace"
+            text = self._decoder.decode(data, final)
+        self._line += data.count(b"\n")
+        return text
+
+    def _tell(self, error: UnicodeDecodeError) -> None:
+        line, byte = self._line + error.object[: error.start].count(b"\n"), error.object[error.start]
+        print(
+            f"bethink: {self._name}, line {line} is not UTF-8 (it has a byte 0x{byte:02x}), so its translation cannot be trusted; "
+            + conversion(byte),
+            file=sys.stderr,
+        )

@@ -84,7 +84,7 @@ class Client:
 
     async def stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> AsyncIterator[LiveStep]:
         """Send all chunks and end, and give the steps meanwhile."""
-        speaking = asyncio.create_task(self._say(chunks))
+        speaking = asyncio.create_task(self.say(chunks))
         try:
             async for step in self:
                 yield step
@@ -93,7 +93,8 @@ class Client:
             speaking.cancel()
             await asyncio.wait([speaking])
 
-    async def _say(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
+    async def say(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
+        """Send all chunks and end; if they fail, the reader sees it."""
         try:
             if isinstance(chunks, AsyncIterable):
                 async for chunk in chunks:
@@ -103,7 +104,7 @@ class Client:
                     await self.send(chunk)
             await self.end()
         except asyncio.CancelledError:
-            if (task := asyncio.current_task()) and task.cancelling():  # by `stream`: nobody reads any more
+            if (task := asyncio.current_task()) and task.cancelling():  # from outside: nobody reads any more
                 raise
             await self._exchange.give(BethinkError("the chunks were cancelled before the text was complete"))
         except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything

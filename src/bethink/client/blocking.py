@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from bethink.client.asynchronous import Client
@@ -21,6 +22,7 @@ class SyncClient:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="bethink-client", daemon=True)
         self._client = Client(url, **options)
+        self._speaking: Future[None] | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -32,6 +34,8 @@ class SyncClient:
         return self
 
     def __exit__(self, *error: object) -> None:
+        if self._speaking is not None:
+            self._speaking.cancel()
         self._wait(self._client.__aexit__())
         self._stop()
 
@@ -44,13 +48,25 @@ class SyncClient:
     def end(self) -> None:
         self._wait(self._client.end())
 
+    def stream(self, chunks: Iterable[str]) -> Iterator[LiveStep]:
+        """Send all chunks and end, and give the steps meanwhile; chunks may take their time to come."""
+        speaking = self._speaking = self._begin(self._client.say(_drawn(chunks)))
+        try:
+            yield from self
+        finally:
+            speaking.cancel()
+
     def __iter__(self) -> Iterator[LiveStep]:
-        """Steps until the text has ended; waits for them, so `end` before, or `send` from another thread."""
+        """Steps until the text has ended; waits for them, so `end` before, `send` from another thread, or use `stream`."""
         while True:
             try:
                 yield self._wait(self._client.__anext__())
             except StopAsyncIteration:
                 return
+
+    @property
+    def ready(self) -> Message:
+        return self._client.ready
 
     @property
     def final(self) -> Message:
@@ -61,9 +77,34 @@ class SyncClient:
         return self._client.reconnects
 
     def _wait(self, work: Coroutine[Any, Any, Result]) -> Result:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return self._begin(work).result()
+
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> Future[Result]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+async def _drawn(chunks: Iterable[str]) -> AsyncIterator[str]:
+    """Chunks as they come; the connection lives on meanwhile."""
+    source = iter(chunks)
+    while (chunk := await asyncio.wrap_future(_draw(source))) is not None:
+        yield chunk
+
+
+def _draw(source: Iterator[str]) -> Future[str | None]:
+    """The next chunk, waited for in a thread that does not keep a program from ending."""
+    drawn: Future[str | None] = Future()
+    drawn.set_running_or_notify_cancel()  # now nobody can cancel it, and the thread may set it in any case
+
+    def draw() -> None:
+        try:
+            drawn.set_result(next(source, None))
+        except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything
+            drawn.set_exception(error)
+
+    threading.Thread(target=draw, name="bethink-source", daemon=True).start()
+    return drawn

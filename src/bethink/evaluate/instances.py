@@ -20,7 +20,7 @@ from typing import Any
 from bethink.errors import DataError
 from bethink.evaluate import latency, quality
 from bethink.evaluate.quality import Quality
-from bethink.files import write_atomically
+from bethink.files import conversion, write_atomically
 from bethink.trace import Translation
 
 LARGEST = 1e15  # of the numbers in a log; sums of them stay finite
@@ -189,10 +189,19 @@ def read_log(log: str | os.PathLike[str]) -> list[Instance]:
             found.append(Instance.from_dict(json.loads(line)))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
-                f"{log}, line {number} is not a scored sentence ({type(error).__name__}: {error}); expected an instances.log "
-                "as 'bethink evaluate' or SimulEval writes it"
+                f"{log} is not a log of 'bethink evaluate': line {number} is not a scored sentence ({flaw(error)}); give an "
+                "instances.log"
             ) from None
     return found
+
+
+def flaw(error: Exception) -> str:
+    """What is wrong with a record that anybody may have written, in plain words."""
+    if isinstance(error, json.JSONDecodeError):
+        return "it is not JSON"
+    if isinstance(error, KeyError):
+        return f"it lacks '{error.args[0]}'"
+    return str(error) if isinstance(error, ValueError) else "it is built otherwise"
 
 
 def write_log(log: Path, instances: Iterable[Instance]) -> None:
@@ -206,9 +215,8 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 (byte {error.start} is 0x{error.object[error.start]:02x}); convert it with iconv -t UTF-8"
-        ) from None
+        byte = error.object[error.start]
+        raise DataError(f"{path} is not UTF-8 (byte {error.start} is 0x{byte:02x}); {conversion(byte)}") from None
     if not text.strip():
         raise DataError(f"{path} is empty; expected one sentence per line")
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]

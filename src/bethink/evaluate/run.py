@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import re
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bethink import __version__
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import latency
-from bethink.evaluate.instances import Instance, Scores, as_number, instance, read_lines, score, write, write_log
+from bethink.evaluate.instances import Instance, Scores, as_number, flaw, instance, read_lines, score, write, write_log
 from bethink.policy import Policy
 from bethink.text import normalise
 from bethink.trace import Step, Translation, shown
@@ -55,6 +56,7 @@ class Result:
     wpm: float | None = None  # words per minute of the simulated speaker; none when no clock ran
     versions: Mapping[str, str] = field(default_factory=dict)
     test: str = ""  # SHA-256 of the test set's lines
+    fingerprint: str = ""  # of the model, where it is known
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -64,12 +66,14 @@ class Result:
             "wpm": self.wpm,
             "versions": dict(self.versions),
             "test": self.test,
+            "fingerprint": self.fingerprint,
             **self.scores.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Result:
         texts = {name: record[name] for name in ("model", "policy", "log", "test")}
+        texts["fingerprint"] = record.get("fingerprint", "")  # results of before have none
         if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
             raise ValueError(f"{wrong[0]} is {texts[wrong[0]]!r}, expected text")
         wpm = None if record["wpm"] is None else as_number(record["wpm"], "wpm")
@@ -87,18 +91,20 @@ def evaluate(
     progress: Progress | None = None,
     clock: bool = False,
     wpm: float = 150.0,
+    fingerprint: str = "",
 ) -> list[Result]:
     """Run every policy over the same sentences; write results.json and, for each policy, a folder with its instances.log.
 
     With `clock`, sentences go one by one and word by word through the engine, computing is timed, and words are shown
     when a speaker of `wpm` words per minute would see them; otherwise they are batched. An empty source line gets an
-    empty translation.
+    empty translation. `fingerprint` tells the model from others of its name, see `bethink.folder.fingerprint`.
     """
     _require_pairs(sources, references)
     if wpm <= 0:
         raise UsageError(f"the speaker's pace is {wpm} words per minute, but must be above 0")
     folder, test = Path(out_dir), _fingerprint(sources, references)
-    earlier = {result.policy: result for result in _earlier(folder, translator.name, test)}
+    earlier = {result.policy: result for result in _earlier(folder, translator.name, test, fingerprint)}
+    _require_writable(folder)
     lengths = [_tokens(translator, reference) for reference in references]
     results: list[Result] = []
     for policy in {str(policy): policy for policy in policies}.values():
@@ -114,7 +120,8 @@ def evaluate(
         instances = [found[index] for index in range(len(sources))]
         log = _save_log(folder, policy, instances)
         spoken = wpm if clock else None
-        results.append(Result(translator.name, str(policy), score(instances), log, spoken, versions(), test))
+        made_with = versions(), test, fingerprint
+        results.append(Result(translator.name, str(policy), score(instances), log, spoken, *made_with))
         write_results(folder / "results.json", list((earlier | {each.policy: each for each in results}).values()))
     return results
 
@@ -128,14 +135,26 @@ def _fingerprint(sources: Sequence[str], references: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([*sources, "", *references]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _earlier(folder: Path, model: str, test: str) -> list[Result]:
+def _earlier(folder: Path, model: str, test: str, fingerprint: str) -> list[Result]:
     """The results a folder already has: of the same model over the same sentences, so that they belong together."""
     if not (folder / "results.json").is_file():
         return []
     found = load_results(folder)
     if any((result.model, result.test) != (model, test) for result in found):
         raise UsageError(f"{folder} holds results of another model or test set; give another folder with --out")
+    if fingerprint and any(result.fingerprint not in ("", fingerprint) for result in found):
+        raise UsageError(f"{folder} holds results of another model named {model}; give another folder with --out")
     return found
+
+
+def _require_writable(folder: Path) -> None:
+    """Before hours of translating, not after."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        reason = "it is a file" if folder.is_file() else (error.strerror or str(error)).lower()
+        raise UsageError(f"cannot write to {folder}: {reason}; give another folder with --out") from None
 
 
 def load_pairs(source: str | os.PathLike[str], reference: str | os.PathLike[str]) -> tuple[list[str], list[str]]:
@@ -165,7 +184,7 @@ def load_results(path: str | os.PathLike[str]) -> list[Result]:
         return [Result.from_dict(result) for result in record["results"]]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DataError(
-            f"{file} is not a results file ({type(error).__name__}: {error}); expected what 'bethink evaluate' writes"
+            f"{file} is not a results file of 'bethink evaluate' ({flaw(error)}); give a results.json or the folder that holds one"
         ) from None
 
 

@@ -61,12 +61,12 @@ def parse(text: str) -> Policy:
             raise unknown(f"setting of policy {name}", key, fields or ["none"])
         if key in values:
             raise UsageError(f"policy {name} is given {key} twice in '{text.strip()}'")
-        values[key] = _number(value, whole=fields[key].type == "int", where=f"{name}: {key}")
+        values[key] = _number(value, whole=fields[key].type == "int", where=f"{name}: {key}", like=kind())
     policy: Policy = kind(**values)
     return policy
 
 
-def _number(text: str, *, whole: bool, where: str) -> int | float:
+def _number(text: str, *, whole: bool, where: str, like: Policy) -> int | float:
     shown = text.strip() if len(text) < 40 else f"{text.strip()[:40]}…"
     try:
         value = int(text) if whole else float(text)
@@ -75,7 +75,7 @@ def _number(text: str, *, whole: bool, where: str) -> int | float:
         finite = False
     except ValueError:
         kind = "a whole number" if whole else "a number"
-        raise UsageError(f"{where} is '{shown}', but must be {kind}, as in 'pe:k=3,rho=0.24,r=2'") from None
+        raise UsageError(f"{where} is '{shown}', but must be {kind}, as in '{like}'") from None
     if not finite:
         raise UsageError(f"{where} is '{shown}', but must be finite")
     return value

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +28,7 @@ class Model:
     @classmethod
     def load(cls, name: str, *, batch: int = 64, **options: Any) -> Model:
         translator = Translator(name, **options)
-        config = folders.Folder.open(folders.find(name)).config
-        digest = hashlib.sha256(json.dumps(config["files"], sort_keys=True).encode()).hexdigest()
-        return cls(translator.name, translator, digest[:12], AsyncTranslator(translator, batch=batch))
+        return cls(translator.name, translator, folders.fingerprint(name), AsyncTranslator(translator, batch=batch))
 
     @property
     def identity(self) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
-import os
 import signal
 import socket
 from types import FrameType
@@ -60,8 +60,10 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        reason = os.strerror(error.errno).lower() if error.errno else str(error)
-        raise UsageError(f"cannot listen on {host} port {port}: {reason}; choose another with --port") from None
+        number = error.errno or 0  # below 0: nobody knows a host of that name
+        reason = (error.strerror or str(error)).partition(" (while")[0].lower()
+        flag = "--host" if number < 0 or number == errno.EADDRNOTAVAIL else "--port"
+        raise UsageError(f"cannot listen on {host} port {port}: {reason}; choose another with {flag}") from None
     # Accepted connections inherit these: slow peers hold little, and those that vanished without a word nothing for long.
     for option, value in ((socket.SO_KEEPALIVE, 1), (socket.SO_SNDBUF, BUFFER), (socket.SO_RCVBUF, BUFFER)):
         listening.setsockopt(socket.SOL_SOCKET, option, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -34,7 +35,7 @@ def save(
 ) -> Path:
     """The checkpoint after `update` updates."""
     path = run / "checkpoints" / f"step-{update:08d}"
-    with full_disk_told(f"the checkpoint of update {update}", run), new_folder(path) as temporary:
+    with failure_told(f"the checkpoint of update {update}", run), new_folder(path) as temporary:
         write_atomically(temporary / WEIGHTS, safetensors.torch.save(_on_cpu(weights)))
         write_atomically(temporary / OPTIMIZER, safetensors.torch.save(_on_cpu(moments)))
         write_atomically(temporary / STATE, as_json({"update": update, **state}))
@@ -156,7 +157,7 @@ def average(run: Path, last: int | None = None) -> Path:
             mean[name] += tensor
     weights = {name: (tensor / len(chosen)).float() for name, tensor in mean.items()}
     about = {"checkpoints": [path.name for path in chosen], **read_state(chosen[-1])}
-    with full_disk_told("the averaged model", run):
+    with failure_told("the averaged model", run):
         return write_model(run, weights, about)
 
 
@@ -195,15 +196,17 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def full_disk_told(what: str, run: Path) -> Iterator[None]:
+def failure_told(what: str, run: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise TrainingError(
-            f"{what} could not be written to {run} ({reason}); what was saved before is untouched: "
-            "make room and run the same command to go on"
-        ) from error
+        reason, full = error.strerror or str(error), error.errno in (errno.ENOSPC, errno.EDQUOT)
+        remedy = (
+            "what was saved before is untouched: make room and run the same command to go on"
+            if full
+            else "make this folder writable or choose another"
+        )
+        raise TrainingError(f"{what} could not be written to {run} ({reason}); {remedy}") from error
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

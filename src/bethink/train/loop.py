@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bethink.errors import DataError, TrainingError
+from bethink.errors import BethinkError, DataError, TrainingError
 from bethink.files import new_folder, write_atomically
 from bethink.folder import WEIGHTS
 from bethink.model.transformer import Transformer
@@ -37,29 +38,36 @@ FREE = {
 def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, device: str | None = None) -> Path:
     """Trains, or goes on training, the run in a folder; returns the model folder averaged from its last checkpoints."""
     with processes(device) as group:
-        about = manifest(data)
+        about, new = manifest(data), False
         if group.main:
             if init is not None:
                 checkpoint.origin_of(init)  # before a folder is made for a run that cannot begin
-            open_run(recipe, about, data, run)
+            new = open_run(recipe, about, data, run)
         group.wait()
-        Trainer(recipe, about, data, run, init, group).train()
+        try:
+            trainer = Trainer(recipe, about, data, run, init, group)
+        except BethinkError:  # nothing is left of a run that cannot begin
+            if new:
+                shutil.rmtree(run)
+            raise
+        trainer.train()
     return checkpoint.average(run) if group.main else run / checkpoint.MODEL
 
 
-def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> None:
-    """Makes a run folder that stands for itself, or makes sure that the one there belongs to this recipe and data."""
+def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> bool:
+    """Makes a run folder that stands for itself, or makes sure that the one there belongs to this recipe and data; whether it is new."""
     if (run / checkpoint.RECIPE).exists():
         _require_same(recipe, about, run)
         write_atomically(run / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
-        return
+        return False
     if run.exists() and any(run.iterdir()):
         raise TrainingError(f"{run} is in use and is not a run; give another folder with --run")
-    with checkpoint.full_disk_told("the run", run), new_folder(run) as folder:
+    with checkpoint.failure_told("the run", run), new_folder(run) as folder:
         for file in (about["source"]["file"], about["target"]["file"]):
             write_atomically(folder / file, (data / file).read_bytes())
         write_atomically(folder / checkpoint.DATA, checkpoint.as_json(about))
         write_atomically(folder / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
+    return True
 
 
 def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:

@@ -344,9 +344,19 @@ def _build(cls: type[Config], table: dict[str, Any], where: str) -> Config:
     hints = typing.get_type_hints(cls)
     for key in table:
         if key not in hints:
+            if not where and (full := _full_names(key)):
+                raise UsageError(f"no setting or section named '{key}'; did you mean {' or '.join(full)}?")
             raise unknown(f"setting in [{where}]" if where else "setting or section", key, hints)
     prefix = f"{where}." if where else ""
     return cls(**{key: _typed(f"{prefix}{key}", value, hints[key]) for key, value in table.items()})
+
+
+def _full_names(setting: str) -> list[str]:
+    """The settings of that name that a recipe may have, each with its section."""
+    sections = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if dataclasses.is_dataclass(kind)}
+    sections["model.capsules"] = CapsuleConfig
+    found = [f"{name}.{setting}" for name, kind in sections.items() if setting in typing.get_type_hints(kind)]
+    return [name for name in found if name not in (*DECIDED_BY_SYSTEM, *DECIDED_BY_DATA, *ADDED_LATER)]
 
 
 def _typed(key: str, value: Any, expected: Any) -> Any:
