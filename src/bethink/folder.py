@@ -48,6 +48,11 @@ class Folder:
     def about(self) -> dict[str, Any]:
         return dict(self.config.get("about", {}))
 
+    @property
+    def fingerprint(self) -> str:
+        """What tells a model from others of its name: the hash of the hashes of its files."""
+        return hashlib.sha256(json.dumps(self.config["files"], sort_keys=True).encode()).hexdigest()[:12]
+
     @functools.cached_property
     def model(self) -> ModelConfig:
         return ModelConfig.from_dict(self.config["model"])
@@ -127,12 +132,6 @@ def find(name: str | os.PathLike[str]) -> Path:
         f"no model '{os.fspath(name)}': it is neither a model folder nor a name known in {', '.join(map(str, places))}; "
         f"known are: {', '.join(known) or 'none'}; give one of these or a folder (--model on the command line)"
     )
-
-
-def fingerprint(name: str | os.PathLike[str]) -> str:
-    """What tells a model from others of its name, as a server shows it, too: the hash of the hashes of its files."""
-    files = _read_config(find(name))["files"]
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def sha256(path: Path) -> str:

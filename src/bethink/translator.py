@@ -45,7 +45,7 @@ class Translator:
         `backend` is onnx or torch, by default the first that the folder has files for; 0 threads means all cores.
         """
         folder = folders.Folder.open(folders.find(model))
-        self.name = folder.name
+        self.name, self.fingerprint = folder.name, folder.fingerprint
         self.policy = parse(folder.policy)
         self.source, self.target = folder.source, folder.target
         self.about = folder.about
@@ -58,7 +58,7 @@ class Translator:
         """A translator over a backend at hand, for example a model in training."""
         self = cls.__new__(cls)
         self.name, self.policy, self.source, self.target, self.backend = name, policy, source, target, backend
-        self.about = {}
+        self.about, self.fingerprint = {}, ""
         return self
 
     def session(self, policy: str | Policy | None = None, *, engine: Engine | None = None) -> Session:

@@ -50,6 +50,7 @@ class FakeTranslator:
     """Says the references, without every fifth word, at the pace of wait-k."""
 
     name = "fake"
+    fingerprint = ""
     target = Words([])  # every word is one unknown token
 
     def __init__(self, sources: Sequence[str], references: Sequence[str]) -> None:

@@ -324,13 +324,17 @@ def test_a_second_run_adds_to_the_first(real: Translator, tmp_path: Path) -> Non
         evaluate(real, sources, ["w1", "w3"], [WaitK(1)], tmp_path)
 
 
-def test_another_model_of_the_same_name_is_refused(real: Translator, tmp_path: Path) -> None:
+def test_another_model_of_the_same_name_is_refused(
+    real: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = ["w1 w2 w3", "w4"], ["w1 w2", "w3"]
     [old] = evaluate(real, *lines, [WaitK(1)], tmp_path)  # of which nobody knows
-    [known] = evaluate(real, *lines, [WaitK(2)], tmp_path, fingerprint="a")
+    monkeypatch.setattr(real, "fingerprint", "a")
+    [known] = evaluate(real, *lines, [WaitK(2)], tmp_path)
     assert load_results(tmp_path) == [old, known]
+    monkeypatch.setattr(real, "fingerprint", "b")
     with pytest.raises(UsageError, match="holds results of another model named hash; give another folder with --out"):
-        evaluate(real, *lines, [WaitK(3)], tmp_path, fingerprint="b")
+        evaluate(real, *lines, [WaitK(3)], tmp_path)
     assert load_results(tmp_path) == [old, known]
     record = json.loads((tmp_path / "results.json").read_text("utf-8"))
     del record["results"][0]["fingerprint"]

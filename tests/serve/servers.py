@@ -33,7 +33,7 @@ class Running:
     def __init__(self, model: Model, limits: Limits, doors: Doors) -> None:
         self.listening = listen("127.0.0.1", 0)
         self.port: int = self.listening.getsockname()[1]
-        fresh = Model(model.name, model.translator, model.fingerprint, AsyncTranslator(model.translator))
+        fresh = Model(model.name, model.translator, AsyncTranslator(model.translator))
         self.service = Service([fresh], limits, doors)
         self.server: Server = server(self.service)
         self.thread = threading.Thread(target=self._run)

@@ -451,7 +451,7 @@ def test_frames_too_large_that_the_server_in_front_let_through(model: Model) -> 
         said.append(message)
 
     async def scene() -> None:
-        fresh = Model(model.name, model.translator, model.fingerprint, AsyncTranslator(model.translator))
+        fresh = Model(model.name, model.translator, AsyncTranslator(model.translator))
         service = Service([fresh])
         scope = {"type": "websocket", "path": PATH, "headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
         async with service.running():

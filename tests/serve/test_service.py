@@ -21,7 +21,7 @@ async def read(messages: AsyncIterator[object]) -> None:
 
 
 def fresh(model: Model, name: str) -> Model:
-    return Model(name, model.translator, model.fingerprint, AsyncTranslator(model.translator))
+    return Model(name, model.translator, AsyncTranslator(model.translator))
 
 
 def test_a_long_message_does_not_keep_the_others_waiting(model: Model) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bethink.cli.common import (
-    DEFAULT,
     Verbs,
     above_zero,
     add_model,
@@ -89,7 +88,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _evaluated(args: argparse.Namespace) -> list[Result]:
     from bethink import evaluate
-    from bethink.folder import fingerprint
 
     for flag in ("source", "reference", "out"):
         if getattr(args, flag) is None:
@@ -112,7 +110,6 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
             progress=progress,
             clock=args.clock,
             wpm=args.wpm,
-            fingerprint="+".join(map(fingerprint, args.models or [args.model or DEFAULT])),
         )
 
 
@@ -130,6 +127,7 @@ def _rescored(log: Path) -> Result:
 def _bank(args: argparse.Namespace) -> Translator:
     from bethink.backend.bank import Bank
     from bethink.policy import AdaptiveWaitK
+    from bethink.text import alike
     from bethink.translator import Translator
 
     options = {"backend": args.backend, "device": args.device, "threads": args.threads}
@@ -137,17 +135,15 @@ def _bank(args: argparse.Namespace) -> Translator:
     first = models[0]
     for model, name in zip(models, args.models, strict=True):
         for side in ("source", "target"):
-            if not _same(first, model, side):
+            if not alike(getattr(first, side), getattr(model, side)):
                 raise ModelError(
                     f"{name} has another {side} vocabulary than {args.models[0]}; a bank needs models of the same data"
                 )
     bank, name = Bank([model.backend for model in models]), f"{first.name} and {len(models) - 1} more"
-    return Translator.of(bank, first.source, first.target, name=name, policy=AdaptiveWaitK(k_max=max(len(models), 2)))
-
-
-def _same(first: Translator, other: Translator, side: str) -> bool:
-    mine, yours = getattr(first, side), getattr(other, side)
-    return len(mine) == len(yours) and all(mine.piece(n) == yours.piece(n) for n in range(len(mine)))
+    policy = AdaptiveWaitK(k_max=max(len(models), 2))
+    made = Translator.of(bank, first.source, first.target, name=name, policy=policy)
+    made.fingerprint = "+".join(model.fingerprint for model in models)
+    return made
 
 
 @contextmanager

@@ -91,19 +91,18 @@ def evaluate(
     progress: Progress | None = None,
     clock: bool = False,
     wpm: float = 150.0,
-    fingerprint: str = "",
 ) -> list[Result]:
     """Run every policy over the same sentences; write results.json and, for each policy, a folder with its instances.log.
 
     With `clock`, sentences go one by one and word by word through the engine, computing is timed, and words are shown
     when a speaker of `wpm` words per minute would see them; otherwise they are batched. An empty source line gets an
-    empty translation. `fingerprint` tells the model from others of its name, see `bethink.folder.fingerprint`.
+    empty translation.
     """
     _require_pairs(sources, references)
     if wpm <= 0:
         raise UsageError(f"the speaker's pace is {wpm} words per minute, but must be above 0")
-    folder, test = Path(out_dir), _fingerprint(sources, references)
-    earlier = {result.policy: result for result in _earlier(folder, translator.name, test, fingerprint)}
+    folder, test = Path(out_dir), _digest(sources, references)
+    earlier = {result.policy: result for result in _earlier(folder, translator, test)}
     _require_writable(folder)
     lengths = [_tokens(translator, reference) for reference in references]
     results: list[Result] = []
@@ -119,9 +118,9 @@ def evaluate(
                 progress(policy, len(found), len(sources))
         instances = [found[index] for index in range(len(sources))]
         log = _save_log(folder, policy, instances)
+        of = {"test": test, "fingerprint": translator.fingerprint}
         spoken = wpm if clock else None
-        made_with = versions(), test, fingerprint
-        results.append(Result(translator.name, str(policy), score(instances), log, spoken, *made_with))
+        results.append(Result(translator.name, str(policy), score(instances), log, spoken, versions(), **of))
         write_results(folder / "results.json", list((earlier | {each.policy: each for each in results}).values()))
     return results
 
@@ -131,19 +130,22 @@ def _tokens(translator: Translator, reference: str) -> int:
     return sum(len(translator.target.encode(word)) for word in normalise(reference).split()) + 1
 
 
-def _fingerprint(sources: Sequence[str], references: Sequence[str]) -> str:
+def _digest(sources: Sequence[str], references: Sequence[str]) -> str:
     return hashlib.sha256("\n".join([*sources, "", *references]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _earlier(folder: Path, model: str, test: str, fingerprint: str) -> list[Result]:
+def _earlier(folder: Path, translator: Translator, test: str) -> list[Result]:
     """The results a folder already has: of the same model over the same sentences, so that they belong together."""
     if not (folder / "results.json").is_file():
         return []
     found = load_results(folder)
-    if any((result.model, result.test) != (model, test) for result in found):
+    if any((result.model, result.test) != (translator.name, test) for result in found):
         raise UsageError(f"{folder} holds results of another model or test set; give another folder with --out")
-    if fingerprint and any(result.fingerprint not in ("", fingerprint) for result in found):
-        raise UsageError(f"{folder} holds results of another model named {model}; give another folder with --out")
+    known = {result.fingerprint for result in found} - {""}
+    if translator.fingerprint and known - {translator.fingerprint}:
+        raise UsageError(
+            f"{folder} holds results of another model named {translator.name}; give another folder with --out"
+        )
     return found
 
 

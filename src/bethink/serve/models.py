@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from bethink import folder as folders
 from bethink.engine import check
 from bethink.errors import BethinkError
 from bethink.live import AsyncTranslator
@@ -22,17 +21,16 @@ class Model:
 
     name: str
     translator: Translator
-    fingerprint: str
     live: AsyncTranslator
 
     @classmethod
     def load(cls, name: str, *, batch: int = 64, **options: Any) -> Model:
         translator = Translator(name, **options)
-        return cls(translator.name, translator, folders.fingerprint(name), AsyncTranslator(translator, batch=batch))
+        return cls(translator.name, translator, AsyncTranslator(translator, batch=batch))
 
     @property
     def identity(self) -> str:
-        return f"{self.name}@{self.fingerprint}"
+        return f"{self.name}@{self.translator.fingerprint}"
 
     def policy(self, text: str) -> Policy:
         """The policy a client asks for, if this model can serve it."""
@@ -49,7 +47,7 @@ class Model:
             "policy": str(self.translator.policy),
             "policies": [name for name in RULES if self._serves(name)],
             "explains": self.translator.backend.capsules,
-            "fingerprint": self.fingerprint,
+            "fingerprint": self.translator.fingerprint,
             "about": {key: self.translator.about[key] for key in ABOUT if key in self.translator.about},
         }
 

@@ -6,7 +6,7 @@ from bethink.text.clean import normalise
 from bethink.text.join import Joiner
 from bethink.text.segment import Boundary, Segmenter, Word
 from bethink.text.sentences import ends_sentence
-from bethink.text.vocabulary import EOS, PAD, UNK, SentencePieces, Vocabulary, Words, load_vocabulary
+from bethink.text.vocabulary import EOS, PAD, UNK, SentencePieces, Vocabulary, Words, alike, load_vocabulary
 
 __all__ = [
     "EOS",
@@ -19,6 +19,7 @@ __all__ = [
     "Vocabulary",
     "Word",
     "Words",
+    "alike",
     "ends_sentence",
     "load_vocabulary",
     "normalise",

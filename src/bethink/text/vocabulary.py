@@ -236,6 +236,11 @@ def load_vocabulary(path: str | os.PathLike[str], kind: str) -> Vocabulary:
     return _KINDS[kind].load(path)
 
 
+def alike(one: Vocabulary, other: Vocabulary) -> bool:
+    """Whether ids mean the same in both."""
+    return len(one) == len(other) and all(one.piece(token) == other.piece(token) for token in range(len(one)))
+
+
 _ATTACHED = re.compile(r"[.,!?;:%…)\]}»”]+|n['’]t|['’](?:s|S|t|re|ve|ll|d|m)")
 _PARTS = re.compile(r"['’]\w+|\w+(?:[-.]\w+)*|[^\w\s]")
 _OPENING = re.compile(r"[(\[{«“„¿¡$£]+")
