@@ -24,8 +24,8 @@ from live import Fleet, Server, between, level
 from speakers import talks
 
 from bethink import Translator
+from bethink.backend.kv_cache import KVCache
 from bethink.backend.onnx import Program
-from bethink.backend.window import Window
 from bethink.cli import main as bethink
 from bethink.hub import Hub
 
@@ -66,7 +66,7 @@ def serve() -> int:
     """`bethink serve`, with meters; they cost a little themselves."""
     Program.run = metered(call, Program.run)  # type: ignore[method-assign]
     for name in ("seat", "show", "write"):
-        setattr(Window, name, metered("caches", getattr(Window, name)))
+        setattr(KVCache, name, metered("caches", getattr(KVCache, name)))
     Hub.round = metered("hub", Hub.round)  # type: ignore[method-assign]
     try:
         return bethink(sys.argv[2:])

@@ -23,12 +23,12 @@ import shared
 from shared import Work
 
 from bethink.backend import Backend
-from bethink.backend.bank import Bank
+from bethink.backend.per_lag import PerLag
 from bethink.evaluate.drawing import BLUE, VERMILLION, figure_in, tidy_axes
 from bethink.policy import AdaptiveWaitK, Policy, PostEvaluation, PostEvaluationFlip, WaitK, Weighing
 
 LENGTH = 25  # tokens, of source and target, where weights are random
-MODELS = 10  # of the bank
+MODELS = 10  # one per lag
 PUBLISHED = {"wait-k": 1.0, "wait-k, capsules": 1.2, "pe": 2.45, "adaptive, ten models": 7.24}  # the paper's, as ratios
 
 
@@ -36,14 +36,14 @@ def main() -> None:
     options = parse()
     with shared.progress() as tell, shared.workshop() as folder:
         tell("making models")
-        plain, capsules, bank, texts, limit = prepare(options, folder)
+        plain, capsules, per_lag, texts, limit = prepare(options, folder)
         bars = shared.Bars.of(capsules, texts, limit)
         bars = bars if options.rho is None else replace(bars, rho=options.rho)
         results = []
         for k in options.k:
             tell(f"k = {k}")
             weighing = Weighing(k) if options.model else Weighing(k, rho=float(f"{1.5 * bars.sure:.3g}"))
-            jobs = contestants(plain, capsules, bank, bars, weighing)
+            jobs = contestants(plain, capsules, per_lag, bars, weighing)
             runs = {who: runner(*job, texts, limit) for who, job in jobs.items()}
             done = shared.race(runs, options.turns, lambda text, k=k: tell(f"k = {k}, {text}"))  # type: ignore[misc]
             results += [row(who, str(jobs[who][1]), k, done, shared.clock_of(options)) for who in jobs]
@@ -73,7 +73,7 @@ def parse() -> argparse.Namespace:
 def prepare(
     options: argparse.Namespace, folder: Path
 ) -> tuple[Backend, Backend, Backend, list[shared.Words], int | None]:
-    """A model without capsules (or the same again), one with, a bank, sentences, and how long translations are made."""
+    """A model without capsules (or the same again), one with, one model per lag, sentences, and how long translations are made."""
     if options.model:
         return own(options)
     sizes = shared.QUICK if options.quick else shared.BASE
@@ -82,17 +82,17 @@ def prepare(
         for capsules in (False, True)
     }
     texts = shared.sentences(options.sentences, LENGTH, sizes.vocabulary)
-    bank = Bank([shared.load(paths[False], options.threads) for _ in range(MODELS)])
-    return shared.load(paths[False], options.threads), shared.load(paths[True], options.threads), bank, texts, LENGTH
+    per_lag = PerLag([shared.load(paths[False], options.threads) for _ in range(MODELS)])
+    return shared.load(paths[False], options.threads), shared.load(paths[True], options.threads), per_lag, texts, LENGTH
 
 
 def own(options: argparse.Namespace) -> tuple[Backend, Backend, Backend, list[shared.Words], int | None]:
     (first, texts, _), *others = (shared.open_model(options.model, options.threads) for _ in range(MODELS + 1))
-    return first, first, Bank([other for other, *_ in others]), texts[: options.sentences], None
+    return first, first, PerLag([other for other, *_ in others]), texts[: options.sentences], None
 
 
 def contestants(
-    plain: Backend, capsules: Backend, bank: Backend, bars: shared.Bars, weighing: Weighing
+    plain: Backend, capsules: Backend, per_lag: Backend, bars: shared.Bars, weighing: Weighing
 ) -> dict[str, tuple[Backend, Policy]]:
     k = weighing.k
     adaptive = AdaptiveWaitK(rho_1=min(2 * bars.sure, 1.0), rho_k=0.0, k_max=MODELS)
@@ -103,7 +103,7 @@ def contestants(
         "pe": (capsules, PostEvaluation(k, bars.rho, 2)),
         "pe-flip": (capsules, PostEvaluationFlip(k, 0.0)),
         "adaptive, one model": (plain, adaptive),
-        "adaptive, ten models": (bank, adaptive),
+        "adaptive, ten models": (per_lag, adaptive),
     }
 
 

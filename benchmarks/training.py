@@ -129,13 +129,13 @@ def plain_add_norm(
 
 RESIDUALS = {"plain": {"norm": plain_norm, "add": plain_add, "add_norm": plain_add_norm}}
 if layers.FUSED:
-    RESIDUALS["fused"] = {part: getattr(layers.fused, part) for part in RESIDUALS["plain"]}
+    RESIDUALS["fused"] = {part: getattr(layers.kernels, part) for part in RESIDUALS["plain"]}
 
 
 def choose(residuals: str) -> None:
     """Puts the plain formulas in the place of the fused kernels, or these back there."""
     for part, compute in RESIDUALS[residuals].items() if layers.FUSED else ():
-        setattr(layers.fused, part, compute)
+        setattr(layers.kernels, part, compute)
 
 
 def write_corpus(folder: Path, *, sentences: int, vocabulary: int, seed: int) -> None:

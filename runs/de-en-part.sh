@@ -17,7 +17,7 @@ if [ ! -d "$corpora" ]; then
     done
     mv "$corpora.part" "$corpora"
 fi
-compare prepare "$data" de-en data.rough=0.1 data.align=true "${settings[@]}" --data "$corpora" --like "$before"
+compare prepare "$data" de-en data.asr_like=0.1 data.align=true "${settings[@]}" --data "$corpora" --like "$before"
 
 if [ ! -f "$data/heard.de" ]; then
     cat "$corpora"/{europarl,tatoeba}.train.de | shuf --head-count 24000 --random-source=<(yes) | sed '0~10 { s/.*/\L&/; s/[.,;:!?]//g }' >"$data/heard.de.part"

@@ -19,7 +19,7 @@ from systems import FIXED, System, choices, each
 from verdicts import Counted, Judging, Lots, by_lot
 
 from bethink import folder
-from bethink.backend.bank import Bank
+from bethink.backend.per_lag import PerLag
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import Result, evaluate, load_pairs, load_results
 from bethink.export import export
@@ -318,5 +318,5 @@ def opened(work: Path, names: tuple[str, ...], device: str | None, threads: int)
 def bank(models: Sequence[Translator], lags: Sequence[int]) -> Translator:
     """Adaptive-wait-k as published: for each lag from 1 to 10 the wait-k model nearest to it."""
     nearest = [models[min(range(len(lags)), key=lambda n: abs(lags[n] - lag))] for lag in range(1, 11)]
-    backend = Bank([model.backend for model in nearest])
+    backend = PerLag([model.backend for model in nearest])
     return Lots.of(backend, models[0].source, models[0].target, name="bank of wait-k", policy=parse("adaptive"))

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 
 from bethink.engine import Engine
 from bethink.policy import READ, RULES, WRITE, Action, Decision, Need, Policy, PostEvaluation, Progress, View, Weighing
-from bethink.policy.contract import Spelled
+from bethink.policy.contract import PolicyBase
 from bethink.stream import Stream
 from bethink.translator import Translator
 
@@ -23,7 +23,7 @@ def drawn(p: float, sentence: int, view: View) -> bool:
 
 
 @dataclass(frozen=True)
-class RandomVerdict(Spelled):
+class RandomVerdict(PolicyBase):
     """Algorithm 1, but a candidate passes with probability p."""
 
     k: int = 3
@@ -46,7 +46,7 @@ class RandomVerdict(Spelled):
 
 
 @dataclass(frozen=True)
-class RandomWeighing(Spelled):
+class RandomWeighing(PolicyBase):
     """`weigh`, but where that would weigh a candidate it passes with probability p."""
 
     k: int = 2
@@ -109,11 +109,11 @@ class Counted:
             self.verdicts[bool(found)] += 1
         return decision
 
-    def hopeless(self, view: View) -> bool:
-        hopeless = self.policy.hopeless(view)
-        if hopeless:
+    def cannot_pass(self, view: View) -> bool:
+        cannot_pass = self.policy.cannot_pass(view)
+        if cannot_pass:
             self.verdicts[False] += 1
-        return hopeless
+        return cannot_pass
 
     @property
     def accepted(self) -> float:

@@ -31,7 +31,7 @@ def translate(policy: Policy, source: Sequence[int], run: Pass) -> tuple[list[in
         now = run(source, inputs, [*path, read]) if read else None
         if need and now:
             progress.candidate, progress.confidence, progress.degrees = now.candidate, now.confidence, now.degrees
-            progress.standing = now.confidence if now.standing is None else now.standing
+            progress.stability = now.confidence if now.stability is None else now.stability
             if need is Need.LOOKAHEAD and now.candidate != EOS:
                 after = run(source, [*inputs, now.candidate], [*path, read, read])
                 progress.gain = after.degrees - now.degrees

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bethink.backend import Backend, Row, Rows
-from bethink.backend.bank import Bank
+from bethink.backend.per_lag import PerLag
 from bethink.engine import FEW, Engine
 from bethink.errors import ModelError, UsageError
 from bethink.policy import Action, Policy, parse
@@ -250,12 +250,12 @@ class Saturated(FakeBackend):
 
 
 @pytest.mark.parametrize("spec", ["pe:k=2,rho=0.3,r=3", "pe-flip:k=3,tau=0.5"])
-def test_a_hopeless_word_is_put_off_without_looking_ahead(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_that_cannot_pass_is_put_off_without_looking_ahead(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     policy = parse(spec)
     source = [[n] for n in range(3, 12)]
     asked = rounds(spec, source, Saturated(2), speculate=False)
     expected = alone(Saturated(2), policy, source, speculate=False)
-    monkeypatch.setattr(type(policy), "hopeless", lambda *_: False)
+    monkeypatch.setattr(type(policy), "cannot_pass", lambda *_: False)
     assert alone(Saturated(2), policy, source, speculate=False) == expected
     assert rounds(spec, source, Saturated(2), speculate=False) > asked
 
@@ -265,7 +265,7 @@ def test_a_hopeless_word_is_put_off_without_looking_ahead(spec: str, monkeypatch
 def test_degrees_of_any_height_give_what_naive_recomputation_gives(
     source: list[list[int]], seed: int, k: int, floor: float
 ) -> None:
-    """Where degrees start decides whether words are hopeless; it must not decide anything else."""
+    """Where degrees start decides whether words can pass; it must not decide anything else."""
 
     class Raised(FakeBackend):
         def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
@@ -287,8 +287,8 @@ def test_degrees_of_any_height_give_what_naive_recomputation_gives(
 def test_a_bank_of_different_models_is_not_mixed_up_by_guessing(source: list[list[int]], seed: int) -> None:
     """A row ahead belongs to another lag, hence to another model; it must not be taken from this one."""
     policy = parse("adaptive:0.9,0.2,4")
-    bank = Bank([FakeBackend(seed + n, ending=0.05) for n in range(4)])
-    assert alone(bank, policy, source) == alone(bank, policy, source, speculate=False)
+    per_lag = PerLag([FakeBackend(seed + n, ending=0.05) for n in range(4)])
+    assert alone(per_lag, policy, source) == alone(per_lag, policy, source, speculate=False)
 
 
 @settings(max_examples=40, deadline=None)
@@ -297,15 +297,15 @@ def test_a_model_that_serves_several_lags_says_what_copies_of_it_would(source: l
     policy = parse("adaptive:0.9,0.2,5")
     shared = [FakeBackend(seed + n, ending=0.05) for n in range(3)]
     served = (0, 0, 1, 2, 2)  # lag 1, lag 2, …
-    copies = Bank([FakeBackend(seed + n, ending=0.05) for n in served])
-    assert alone(Bank([shared[n] for n in served]), policy, source) == alone(copies, policy, source)
+    copies = PerLag([FakeBackend(seed + n, ending=0.05) for n in served])
+    assert alone(PerLag([shared[n] for n in served]), policy, source) == alone(copies, policy, source)
 
 
 def test_a_model_that_serves_several_lags_holds_a_stream_once() -> None:
     shared = FakeBackend(1)
-    bank = Bank([shared] * 4)
-    bank.open()
-    bank.open()
+    per_lag = PerLag([shared] * 4)
+    per_lag.open()
+    per_lag.open()
     assert shared.most == 2
 
 

@@ -137,10 +137,10 @@ def test_weighing_keeps_its_pace_and_its_room() -> None:
     policy = Weighing(k=2, r=3, rate=1.5, rho=0.9)
     assert policy.decide(view(read=3, written=2)).action is Action.READ  # its pace asks for 2 + 3
     assert policy.needs(view(read=4, written=2)) is Need.NOTHING
-    assert policy.decide(view(read=5, written=2, standing=0.91)).action is Action.WRITE
-    assert policy.decide(view(read=5, written=2, standing=0.89)).action is Action.READ
-    assert policy.decide(view(read=7, written=2, standing=0.51)).action is Action.WRITE  # 0.9 (1 - 2/3 · 2/3) = 0.5
-    assert policy.decide(view(read=7, written=2, standing=0.49)).action is Action.READ
+    assert policy.decide(view(read=5, written=2, stability=0.91)).action is Action.WRITE
+    assert policy.decide(view(read=5, written=2, stability=0.89)).action is Action.READ
+    assert policy.decide(view(read=7, written=2, stability=0.51)).action is Action.WRITE  # 0.9 (1 - 2/3 · 2/3) = 0.5
+    assert policy.decide(view(read=7, written=2, stability=0.49)).action is Action.READ
     assert policy.needs(view(read=8, written=2)) is Need.NOTHING
     assert policy.decide(view(read=8, written=2)).action is Action.WRITE
 

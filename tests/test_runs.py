@@ -685,7 +685,7 @@ def test_the_comparison_goes_on_with_the_bundled_model_and_a_part_of_the_text(
     comparing = [runs("compare").options().parse_args(command[1:]) for command in commands]
     assert [args.do.__name__ for args in comparing] == ["prepare", "trunk", "train", "judge", "evaluate", "tables"]
     settings = next(args.settings for args in comparing if args.do.__name__ == "prepare")
-    assert Recipe.load("de-en", settings).data.rough == 0.1
+    assert Recipe.load("de-en", settings).data.asr_like == 0.1
     part = tmp_path / "data" / "de-en-part-text"
     german, english = ((part / f"europarl.train.{side}").read_text() for side in ("de", "en"))
     assert english == german.replace(".de ", ".en ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import random
 import tracemalloc
 import unicodedata
 from pathlib import Path
@@ -272,30 +271,6 @@ class TestSentencePieces:
         assert [text.startswith("·") or text == "⁇" for text in shown] == [
             not pieces.starts_word(token) for token in ids
         ]
-
-    @given(st.data())
-    def test_a_word_cut_by_lot_is_the_same_word(
-        self, pieces: SentencePieces, lines: list[str], data: st.DataObject
-    ) -> None:
-        known = [word for line in lines[:30] for word in line.split()]
-        messy = messy_text.flatmap(lambda text: st.sampled_from(normalise(text).split() or ["haus"]))
-        word, lots = data.draw(st.one_of(st.sampled_from(known), messy)), random.Random(data.draw(st.integers(0, 9)))
-        assert pieces.vary(word, 0.0, lots) == pieces.encode(word)
-        assert pieces.decode(pieces.vary(word, 0.5, lots)) == pieces.decode(pieces.encode(word))
-
-    def test_a_megabyte_is_not_cut_by_lot(self, pieces: SentencePieces) -> None:
-        """Which would take days."""
-        word = "straße" * 170_000
-        assert pieces.vary(word, 0.5, random.Random(1)) == pieces.encode(word)
-
-    def test_lots_fall_alike_everywhere(self) -> None:
-        """In every process, too: sentencepiece's own would not."""
-        pieces, lots = (
-            SentencePieces.load(Path(__file__).parent.parent / "models" / "de-en" / "source.spm"),
-            random.Random(1),
-        )
-        cut = [" ".join(map(pieces.piece, pieces.vary("Wirtschaftskommission", 0.1, lots))) for _ in range(2)]
-        assert cut == ["Wirtschaft ·sk ·ommission", "Wirtschafts ·k ·ommission"]
 
     def test_training_twice_gives_the_same_file(self, lines: list[str], tmp_path: Path) -> None:
         for name in ("one", "two"):

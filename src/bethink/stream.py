@@ -64,9 +64,9 @@ class Stream:
         return self._rows[0].confidence
 
     @property
-    def standing(self) -> float:
+    def stability(self) -> float:
         row = self._rows[0]
-        return row.confidence if row.standing is None else row.standing
+        return row.confidence if row.stability is None else row.stability
 
     @property
     def degrees(self) -> Degrees:
@@ -143,12 +143,12 @@ class Stream:
     def _decide(self) -> Decision | Rows:
         ended = self._closed and self._read == len(self._source)
         need = self._weighed = Need.CANDIDATE if ended else self.policy.needs(self)
-        if self._babbling():
+        if self._over_length():
             return WRITE if ended else READ
         if need and self._rows and self._premature(ended):
             return READ
         if len(self._rows) < need:
-            return READ if self._rows and self.policy.hopeless(self) else self._request(need)
+            return READ if self._rows and self.policy.cannot_pass(self) else self._request(need)
         decision = WRITE if ended else self.policy.decide(self)
         if decision.action is Action.WRITE and not self._rows:
             return self._request(Need.CANDIDATE)
@@ -168,7 +168,7 @@ class Stream:
         tokens = (self._target[-1] if self._target else EOS, *guesses)
         return Rows(self.slot, self.written, tokens, (self._read,) * len(tokens))
 
-    def _babbling(self) -> bool:
+    def _over_length(self) -> bool:
         """A bound on what a model gone astray can write, a function of what was read alone."""
         return self.written >= 2 * self._read + 50
 
@@ -183,7 +183,7 @@ class Stream:
         self._steps.append(Step(Action.READ, token, self._read, self._heard, self.written, self._deferred))
 
     def _write(self, decision: Decision) -> None:
-        cut = self._babbling()
+        cut = self._over_length()
         token = EOS if cut else self.candidate
         seen = [] if cut else self._rows
         self._target.append(token)
@@ -200,7 +200,7 @@ class Stream:
                 decision.evidence,
                 tuple(self.degrees.tolist()) if seen else (),
                 tuple(self.gain.tolist()) if seen and self._weighed is Need.LOOKAHEAD else (),
-                standing=seen[0].standing if seen else None,
+                stability=seen[0].stability if seen else None,
             )
         )
         self._rows = self._rows[1:]

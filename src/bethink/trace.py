@@ -39,7 +39,7 @@ class Step:
     text: str = ""
     at: float | None = None  # seconds since the start, where the caller has a clock
     waited: float | None = None  # seconds since the newest source word it knew was fed, where the caller has a clock
-    standing: float | None = (
+    stability: float | None = (
         None  # of a WRITE: how likely more source would not have changed it, where the model can judge that
     )
 
@@ -56,7 +56,7 @@ class Step:
         for name in ("degrees", "gain"):
             if name in kept:
                 kept[name] = [round(value, 4) for value in kept[name]]
-        for name in ("confidence", "standing", "at", "waited"):
+        for name in ("confidence", "stability", "at", "waited"):
             if name in kept:
                 kept[name] = round(kept[name], 6)
         return kept

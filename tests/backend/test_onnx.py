@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bethink.backend import Backend, Row, Rows, onnx, window
+from bethink.backend import Backend, Row, Rows, kv_cache, onnx
 from bethink.backend.onnx import OnnxBackend
 from bethink.backend.torch import TorchBackend
 from bethink.engine import Engine
@@ -162,20 +162,20 @@ def test_bytes_are_the_same_however_they_come(build: str, tmp_path: Path) -> Non
             backend.read([(slot, source[n : n + piece])])
         cuts = [slice(n, n + rows) for n in range(0, 20, rows)]
         found = [backend.step([Rows(slot, cut.start, tokens[cut], prefixes[cut])])[0] for cut in cuts]
-        answers.append([(row.candidate, row.confidence, row.standing, *row.degrees) for row in itertools.chain(*found)])
+        answers.append([(row.candidate, row.confidence, row.stability, *row.degrees) for row in itertools.chain(*found)])
     assert answers[0] == answers[1] == answers[2]
 
 
 @pytest.mark.parametrize("limit", ["chunk", "rows"])
 def test_bytes_are_the_same_in_little_room(limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few source tokens encoded at a time, or streams that have to leave the window again and again."""
+    """Few source tokens encoded at a time, or streams that have to leave the cache again and again."""
     backend = load(random_model(BUILDS["post"], seed=5), tmp_path, "int8")
     jobs = [(SPECS[n % len(SPECS)], sentence(n, length=2 + n % 11)) for n in range(12)]
     expected = [translate(backend, *job) for job in jobs]
     if limit == "chunk":
         monkeypatch.setattr(onnx, "CHUNK", 3)
     else:
-        monkeypatch.setattr(window, "ROWS", 3)
+        monkeypatch.setattr(kv_cache, "ROWS", 3)
     backend = OnnxBackend.load(tmp_path, threads=1)
     assert together(backend, jobs, batch=5) == expected
     assert [translate(backend, *job) for job in jobs] == expected
@@ -251,7 +251,7 @@ def test_a_stream_is_closed_without_a_trace(tmp_path: Path) -> None:
 
 
 def test_little_is_held_for_streams_that_are_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "SPARE", 0)
+    monkeypatch.setattr(kv_cache, "SPARE", 0)
     backend = load(random_model(BUILDS["pre"], seed=1), tmp_path)
     translate(backend, "wait-k:2", sentence(1, length=8))
     usual = backend.held
@@ -286,7 +286,7 @@ def assert_rows_same(found: list[list[Row]], expected: list[list[Row]]) -> None:
     for row, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
         assert row.candidate == other.candidate
         assert row.confidence == pytest.approx(other.confidence, abs=1e-5)
-        assert row.standing == (None if other.standing is None else pytest.approx(other.standing, abs=1e-4))
+        assert row.stability == (None if other.stability is None else pytest.approx(other.stability, abs=1e-4))
         np.testing.assert_allclose(row.degrees, other.degrees, atol=1e-5)
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from bethink.backend import Rows
-from bethink.backend.bank import Bank
+from bethink.backend.per_lag import PerLag
 from bethink.backend.torch import TorchBackend
 from bethink.engine import Engine
 from bethink.model.transformer import Transformer
@@ -35,7 +35,7 @@ def sentence(seed: int, length: int = 9) -> list[list[int]]:
     return [[chance.randrange(3, 20) for _ in range(chance.choice([1, 1, 2]))] for _ in range(length)]
 
 
-def stream(backend: TorchBackend | Bank, spec: str, source: list[list[int]]) -> list[Step]:
+def stream(backend: TorchBackend | PerLag, spec: str, source: list[list[int]]) -> list[Step]:
     engine = Engine(backend)
     one = engine.open(parse(spec))
     for word in source:  # word by word, so that the encoder works incrementally too
@@ -119,26 +119,26 @@ def test_a_bidirectional_encoder_sees_the_whole_sentence() -> None:
         assert [step.token for step in steps if step.action is Action.WRITE][:-1] == tokens[:-1]
 
 
-def test_a_bank_of_copies_is_the_model_itself() -> None:
+def test_per_lag_of_copies_is_the_model_itself() -> None:
     """With the same model at every lag, switching between models and catching up must not change anything."""
     model = random_model(BUILDS["plain"], seed=4)
     for seed in range(4):
         source = sentence(seed)
         expected = stream(TorchBackend(model), "adaptive:0.9,0.1,6", source)
-        steps = stream(Bank([TorchBackend(model) for _ in range(6)]), "adaptive:0.9,0.1,6", source)
+        steps = stream(PerLag([TorchBackend(model) for _ in range(6)]), "adaptive:0.9,0.1,6", source)
         assert [(s.action, s.token, s.read) for s in steps] == [(s.action, s.token, s.read) for s in expected]
 
 
 def test_a_bank_asks_the_model_of_the_lag() -> None:
     """Each model's row equals that model's own parallel forward along the path so far."""
     models = [random_model(BUILDS["plain"], seed=seed) for seed in range(3)]
-    bank = Bank([TorchBackend(model) for model in models])
-    slot = bank.open()
+    per_lag = PerLag([TorchBackend(model) for model in models])
+    slot = per_lag.open()
     ids = [4, 5, 6, 7, 8, EOS]
-    bank.read([(slot, ids)])
+    per_lag.read([(slot, ids)])
     path, inputs = [1, 3, 3, 6], [EOS, 9, 10, 11]
     for t, (token, prefix) in enumerate(zip(inputs, path, strict=True)):
-        row = bank.step([Rows(slot, t, (token,), (prefix,))])[0][0]
+        row = per_lag.step([Rows(slot, t, (token,), (prefix,))])[0][0]
         which = 2 if prefix == len(ids) else min(max(prefix - t, 1), 3) - 1
         with torch.no_grad():
             forward = models[which](torch.tensor([ids]), torch.tensor([inputs[: t + 1]]), torch.tensor([path[: t + 1]]))

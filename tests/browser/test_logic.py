@@ -156,10 +156,10 @@ def test_a_model_that_can_judge_is_asked_whether_a_word_will_stand(run: Any) -> 
         + """
         const t = new m.Transcript();
         for (const s of [
-          step("READ", "Haus"), step("WRITE", "", {confidence: 0.2, standing: 0.97}), step("WRITE", "", {confidence: 0.5, standing: 0.91}),
+          step("READ", "Haus"), step("WRITE", "", {confidence: 0.2, stability: .97}), step("WRITE", "", {confidence: 0.5, stability: 0.91}),
           step("WRITE", "house", {confidence: 0.4}), step("WRITE", "", {end: true}),
         ]) t.step(s, 0, "weigh", 1, 1);
-        return t.sentences[0].target.map(({confidence, standing, doubt}) => [confidence, standing, doubt]);
+        return t.sentences[0].target.map(({confidence, stability, doubt}) => [confidence, stability, doubt]);
         """,
     )
     assert words == [[0.2, 0.91, 0.91]]

@@ -109,12 +109,12 @@ def test_a_bank_of_equal_models_is_the_model(
     model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = ["--source", str(text), "--reference", str(references), "--policy", "adaptive:k_max=3"]
-    run(capsys, "evaluate", *files, "--models", *[str(model)] * 3, "--out", str(tmp_path / "bank"))
+    run(capsys, "evaluate", *files, "--models", *[str(model)] * 3, "--out", str(tmp_path / "per_lag"))
     run(capsys, "evaluate", *files, "--model", str(model), "--out", str(tmp_path / "one"))
-    bank, one = (json.loads((tmp_path / name / "results.json").read_text())["results"][0] for name in ("bank", "one"))
-    assert bank["latency"] == one["latency"]
-    assert bank["quality"] == one["quality"]
-    assert bank["model"] == "random and 2 more"
+    per_lag, one = (json.loads((tmp_path / name / "results.json").read_text())["results"][0] for name in ("per_lag", "one"))
+    assert per_lag["latency"] == one["latency"]
+    assert per_lag["quality"] == one["quality"]
+    assert per_lag["model"] == "random and 2 more"
 
 
 def test_evaluate_tells_models_of_one_name_apart(

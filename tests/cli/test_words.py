@@ -94,7 +94,7 @@ def test_reasons(
 
 
 @pytest.mark.parametrize(
-    ("confidence", "standing", "reason"),
+    ("confidence", "stability", "reason"),
     [
         (0.2, 0.95, "sure enough"),
         (0.9, 0.2, "waited long enough"),
@@ -102,6 +102,6 @@ def test_reasons(
         (0.1, None, "waited long enough"),
     ],
 )
-def test_weigh_asks_the_judge_if_there_is_one(confidence: float, standing: float | None, reason: str) -> None:
-    written = Written("a", 1, (), confidence, standing, 3, weighed=False, ended=False)
+def test_weigh_asks_the_judge_if_there_is_one(confidence: float, stability: float | None, reason: str) -> None:
+    written = Written("a", 1, (), confidence, stability, 3, weighed=False, ended=False)
     assert written.because(Weighing(rho=0.9)) == reason

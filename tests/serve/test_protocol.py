@@ -97,12 +97,12 @@ def test_a_step_comes_back_as_it_went_and_says_nothing_in_vain() -> None:
         evidence=(1,),
         at=12,
         check="ab",
-        standing=0.0,
+        stability=0.0,
     )
     message = step.to_message()
     assert LiveStep.of(json.loads(dumps(message))) == step
     assert {"end", "offset"}.isdisjoint(message)
-    assert message["confidence"] == message["standing"] == 0.0
+    assert message["confidence"] == message["stability"] == 0.0
     read = LiveStep(0, 0, Action.READ, "te", 6, 1, 1, 0, offset=0)
     assert read.to_message()["offset"] == 0
     assert LiveStep.of(read.to_message()) == read

@@ -78,7 +78,7 @@ def test_what_was_learned_is_what_the_model_judges_by(build: str) -> None:
 def test_a_judge_is_added_and_nothing_else_changes(kept: bool, precision: str, tmp_path: Path) -> None:
     source = export(trained(tmp_path / "source", policy="weigh"), tmp_path / "model", weights=kept, precision=precision)
     verdict = judge(source, LINES, tmp_path / "judged", device="cpu", threads=1)
-    assert 0 < verdict.standing < 1
+    assert 0 < verdict.stability < 1
     assert (tmp_path / "judged" / CARD).read_text("utf-8").startswith((source / CARD).read_text("utf-8"))
     folder = Folder.open(tmp_path / "judged")
     assert folder.model == dataclasses.replace(Folder.open(source).model, judge=judging.HIDDEN)

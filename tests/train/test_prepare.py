@@ -114,7 +114,7 @@ def test_filters_drop_and_count(corpus: Path) -> None:
 def test_some_sources_are_made_as_speech_is_written_down(corpus: Path) -> None:
     many = [f"Das Haus Nummer {n}, ja!" for n in range(400)]
     write(corpus, "train", many, many)
-    folder = run(corpus, "data.rough=0.25")
+    folder = run(corpus, "data.asr_like=0.25")
     source, target = decoded(folder, "source"), decoded(folder, "target")
     said, heard = (" ".join(lines).replace(",", "").replace("!", "").lower() for lines in (many, source))
     assert heard == said
@@ -128,7 +128,7 @@ def test_some_sources_are_made_as_speech_is_written_down(corpus: Path) -> None:
 
 def test_what_is_made_rough_is_never_half_a_pair(corpus: Path) -> None:
     write(corpus, "train", ["...", "", "Ja!", "Nein."] * 50, ["...", "Well?", "Yes!", ""] * 50)
-    folder = run(corpus, "data.rough=1")
+    folder = run(corpus, "data.asr_like=1")
     assert counts(folder)["train pairs dropped: empty"] == 100
     assert not any(
         "Well" in line or "nein" in line.lower() for side in ("source", "target") for line in decoded(folder, side)
@@ -139,40 +139,10 @@ def test_without_it_every_source_stays_as_it_is(corpus: Path) -> None:
     assert decoded(run(corpus), "source") == [line for line in SOURCE if line]
 
 
-def test_with_dropout_every_copy_is_cut_anew(corpus: Path) -> None:
-    lines = [f"die Wirtschaftskommission der Stadt Nummer {n}" for n in range(200)]
-    write(corpus, "train", lines, lines)
-    write(corpus, "dev", lines[:20], lines[:20])
-    pieces = ("text.kind=sentencepiece", "text.size=80")
-    plain, folder = run(corpus, *pieces), corpus.parent / "drawn"
-    settings = recipe(*pieces, "text.dropout=0.2", "data.copies=3")
-    drawn = prepare.prepare(settings, corpus, folder, Console(file=io.StringIO()), like=plain)
-    assert counts(drawn)["train pairs"] == 3 * len(lines)
-    words = SentencePieces.load(drawn / "source.spm")
-    ids, offsets = (np.load(drawn / f"train.source.{name}.npy") for name in ("ids", "offsets"))
-    cut = [tuple(ids[start : end - 1].tolist()) for start, end in pairwise(offsets)]
-    assert [words.decode(sentence) for sentence in cut] == 3 * lines
-    assert len({cut[0], cut[200], cut[400]}) > 1
-    assert len(ids) > 3.2 * counts(plain)["train source tokens"]
-    for name in ("dev.source.ids.npy", "dev.target.ids.npy"):
-        assert (drawn / name).read_bytes() == (plain / name).read_bytes()
-    again = prepare.prepare(settings, corpus, corpus.parent / "again", Console(file=io.StringIO()), like=plain)
-    assert (again / "train.source.ids.npy").read_bytes() == (drawn / "train.source.ids.npy").read_bytes()
-    other = recipe(*pieces, "text.dropout=0.2", "data.copies=3", "train.seed=2")
-    with pytest.raises(DataError, match=r"prepared otherwise \(settings.seed.pieces: 1 → 2\)"):
-        prepare.prepare(other, corpus, folder, Console(file=io.StringIO()), like=plain)
-
-
-def test_whole_words_cannot_be_cut(corpus: Path) -> None:
-    words, settings = run(corpus), recipe("text.kind=sentencepiece", "text.dropout=0.1")
-    with pytest.raises(DataError, match="needs pieces to leave apart, but .* has whole words"):
-        prepare.prepare(settings, corpus, corpus.parent / "drawn", Console(file=io.StringIO()), like=words)
-
-
 def test_a_setting_that_came_later_had_its_default(corpus: Path) -> None:
     folder = run(corpus)
     manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["settings"]["text"]["dropout"], manifest["settings"]["data"]["copies"]
+    del manifest["settings"]["text"]["sample"], manifest["settings"]["data"]["asr_like"]
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert run(corpus) == folder
 

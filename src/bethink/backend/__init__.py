@@ -35,7 +35,7 @@ class Row:
     candidate: int
     confidence: float
     degrees: Degrees  # empty for a model without capsules
-    standing: float | None = None  # how likely more source would not change the token, if the model can judge that
+    stability: float | None = None  # how likely more source would not change the token, if the model can judge that
 
 
 class Backend(Protocol):

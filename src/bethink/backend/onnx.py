@@ -24,7 +24,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
 from bethink.backend import Row, Rows
-from bethink.backend.window import STEP, Caches, Sizes, Whole, Window
+from bethink.backend.kv_cache import STEP, Caches, KVCache, Sizes, Whole
 from bethink.errors import ModelError
 from bethink.folder import DECODER, ENCODER
 from bethink.text import EOS
@@ -145,7 +145,7 @@ class OnnxBackend:
 
     def __init__(self, encoder: Program, decoder: Program) -> None:
         self._encoder, self._decoder = encoder, decoder
-        self._heard, self._said = Window(encoder.caches()), Window(decoder.caches())
+        self._heard, self._said = KVCache(encoder.caches()), KVCache(decoder.caches())
         self._causal = "encoder" in encoder.caches()
         self._sources = [kind for kind in decoder.caches() if kind != "decoder"]  # what is kept of source tokens
         self._turn = threading.Lock()  # a backend may serve several threads, its windows one call
@@ -195,9 +195,9 @@ class OnnxBackend:
         with self._turn:
             results = self._decode(requests, [self._slots[request.slot].said for request in requests])
             candidates, confidences = results["candidate"].tolist(), results["confidence"].tolist()
-            standings = _chances(results["verdict"]) if "verdict" in results else [None] * len(candidates)
+            stabilities = _chances(results["verdict"]) if "verdict" in results else [None] * len(candidates)
             degrees = results["degrees"].copy() if self.capsules else np.zeros((len(candidates), 0), np.float32)
-        rows = zip(candidates, confidences, degrees, standings, strict=True)
+        rows = zip(candidates, confidences, degrees, stabilities, strict=True)
         return [[_row(next(rows), prefix) for prefix in request.prefixes] for request in requests]
 
     def _encode(self, slots: Sequence[Slot], tokens: Sequence[Sequence[int]]) -> None:
@@ -235,8 +235,8 @@ def _chances(logits: npt.NDArray[np.float32]) -> list[float]:
 
 
 def _row(values: tuple[int, float, npt.NDArray[np.float32], float | None], prefix: int) -> Row:
-    candidate, confidence, degrees, standing = values
-    return Row(candidate, confidence, degrees[:prefix], standing)
+    candidate, confidence, degrees, stability = values
+    return Row(candidate, confidence, degrees[:prefix], stability)
 
 
 def _chunks(requests: Sequence[Request], *, cut: bool) -> Iterator[list[Request]]:

@@ -143,9 +143,9 @@ class TorchBackend:
         output, routing = self.model.read_out(states, self._gather_votes(slots, heard), readable)
         candidates, confidences = self.model.choose(output, positions)
         seen = routing.degrees.float() if routing else None
-        standings = self.model.judge(output, confidences, seen, path).cpu().numpy() if self.model.judge else None
+        stabilities = self.model.judge(output, confidences, seen, path).cpu().numpy() if self.model.judge else None
         degrees = None if seen is None else seen.cpu().numpy()
-        return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees, standings)
+        return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees, stabilities)
 
     def _source_mask(self, requests: Sequence[tuple[int, Sequence[int]]], positions: Tensor, length: int) -> Tensor:
         """B 1 N L: a causal encoder looks back, a bidirectional one at all of the sentence."""
@@ -196,7 +196,7 @@ def _rows(
     candidates: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     confidences: Degrees,
     degrees: Degrees | None,
-    standings: Degrees | None,
+    stabilities: Degrees | None,
 ) -> list[list[Row]]:
     none = np.zeros(0, dtype=np.float32)
     return [
@@ -205,7 +205,7 @@ def _rows(
                 int(candidates[b, n]),
                 float(confidences[b, n]),
                 none if degrees is None else degrees[b, n, : request.prefixes[n]],
-                None if standings is None else float(standings[b, n]),
+                None if stabilities is None else float(stabilities[b, n]),
             )
             for n in range(len(request.tokens))
         ]

@@ -184,11 +184,11 @@ def _overlap(args: argparse.Namespace) -> Finding:
     from bethink.evaluate.analyses import overlap
 
     try:
-        from bethink.model.bags import Bags
+        from bethink.model.constraint_probe import ConstraintProbe
     except ModuleNotFoundError:
         raise MissingExtra("asking the constraint heads", "train") from None
     args.model = args.model or DEFAULT
-    bags = Bags.load(folder.Folder.open(folder.find(args.model)))
+    bags = ConstraintProbe.load(folder.Folder.open(folder.find(args.model)))
     translator = open_translator(args)
     return overlap.overlap(translator.name, bags, _gold(args, translator), args.k)
 

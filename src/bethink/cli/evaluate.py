@@ -68,7 +68,7 @@ def _add_evaluate(verbs: Verbs) -> None:
         "--models",
         nargs="+",
         metavar="DIR",
-        help="one model per lag, wait-1 first: adaptive-wait-k as first published, with its bank",
+        help="one model per lag, wait-1 first: adaptive-wait-k as first published",
     )
     made.add_argument("--rescore", nargs="+", metavar="LOG", help="score these logs again; no model and no text needed")
 
@@ -125,7 +125,7 @@ def _rescored(log: Path) -> Result:
 
 
 def _bank(args: argparse.Namespace) -> Translator:
-    from bethink.backend.bank import Bank
+    from bethink.backend.per_lag import PerLag
     from bethink.policy import AdaptiveWaitK
     from bethink.text import alike
     from bethink.translator import Translator
@@ -137,11 +137,11 @@ def _bank(args: argparse.Namespace) -> Translator:
         for side in ("source", "target"):
             if not alike(getattr(first, side), getattr(model, side)):
                 raise ModelError(
-                    f"{name} has another {side} vocabulary than {args.models[0]}; a bank needs models of the same data"
+                    f"{name} has another {side} vocabulary than {args.models[0]}; models of several lags must share their vocabularies"
                 )
-    bank, name = Bank([model.backend for model in models]), f"{first.name} and {len(models) - 1} more"
+    per_lag, name = PerLag([model.backend for model in models]), f"{first.name} and {len(models) - 1} more"
     policy = AdaptiveWaitK(k_max=max(len(models), 2))
-    made = Translator.of(bank, first.source, first.target, name=name, policy=policy)
+    made = Translator.of(per_lag, first.source, first.target, name=name, policy=policy)
     made.fingerprint = "+".join(model.fingerprint for model in models)
     return made
 

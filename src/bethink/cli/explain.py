@@ -96,7 +96,7 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
     degrees = any(step.degrees for step in translation.writes)
     for heading in ("heard", "newly heard", "wrote", "because", *(["now translated"] if degrees else [])):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
-    judged = any(step.standing is not None for step in translation.writes)
+    judged = any(step.stability is not None for step in translation.writes)
     for heading in ("sure", *(["will stand"] if judged else []), "put off"):
         made.add_column(heading, justify="right")
     before = 0
@@ -111,7 +111,7 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
             Text(written.because(policy)),
             *([Text(" · ".join(f"{word} {rise:+.2f}" for word, rise in risen))] if degrees else []),
             _percent(written.confidence),
-            *([_percent(written.standing)] if judged else []),
+            *([_percent(written.stability)] if judged else []),
             f"{written.deferred}×" if written.deferred else "",
         )
     return made

@@ -172,7 +172,7 @@ def run_judge(args: argparse.Namespace) -> int:
         f"{value:.3f}" if value is not None else "none" for value in (verdict.judged, verdict.confidence)
     )
     print(
-        f"{verdict.examples:,} proposals it had not seen, {verdict.standing:.1%} of which stand: AUC of its judgment {judged}, of its "
+        f"{verdict.examples:,} proposals it had not seen, {verdict.stability:.1%} of which stand: AUC of its judgment {judged}, of its "
         f"confidence {confidence}",
         file=sys.stderr,
     )

@@ -22,7 +22,7 @@ class Written:
         tuple[str, float], ...
     ]  # source words that it was seen to translate, and by how much their degree rose
     confidence: float | None
-    standing: float | None  # how likely more source would not have changed it, where the model can judge that
+    stability: float | None  # how likely more source would not have changed it, where the model can judge that
     deferred: int  # how often it was weighed and put off
     weighed: bool  # whether the policy looked for evidence
     ended: bool  # whether the source had been heard to its end
@@ -38,7 +38,7 @@ class Written:
         return "sure enough" if policy.ceiling is Need.CANDIDATE else "its turn"
 
     def _doubtful(self, bar: float) -> bool:
-        asked = self.confidence if self.standing is None else self.standing
+        asked = self.confidence if self.stability is None else self.stability
         return asked is not None and asked < bar
 
 
@@ -67,7 +67,7 @@ class Told:
             heard=steps[-1].heard,
             evidence=self._evidence(steps),
             confidence=_together([step.confidence for step in steps]),
-            standing=min((step.standing for step in steps if step.standing is not None), default=None),
+            stability=min((step.stability for step in steps if step.stability is not None), default=None),
             deferred=sum(step.deferred for step in steps),
             weighed=any(step.gain for step in steps),
             ended=self._word_of[steps[0].read - 1] == len(self.source),

@@ -16,7 +16,7 @@ from bethink.model.config import CapsuleConfig
 from bethink.model.layers import FUSED, fast, linear
 
 if FUSED:
-    from bethink.model import fused
+    from bethink.model import kernels
 
 TINY = 6e-8
 CHUNK = 1 << 24  # elements of B x T x I x J x C scored at a time: 64 MB. A CPU took three times as long with 256 MB
@@ -100,7 +100,7 @@ class Capsules(nn.Module):
     def _score(self, keys: Tensor, state: Tensor) -> Tensor:
         """How well each source token agrees with each capsule, B T I J, a slice of T at a time to bound memory."""
         if fast(keys):
-            scores: Tensor = fused.agree(keys, state, self.score.weight[0])
+            scores: Tensor = kernels.agree(keys, state, self.score.weight[0])
             return scores
         rows = max(1, CHUNK // keys.numel())
         if state.shape[1] <= rows:

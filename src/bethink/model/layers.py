@@ -25,7 +25,7 @@ Remember = Callable[[Memory], Memory]  # puts new keys and values behind the old
 KERNELS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 FUSED = torch.cuda.is_available() and importlib.util.find_spec("triton") is not None
 if FUSED:
-    from bethink.model import fused
+    from bethink.model import kernels
 
 
 class Attention(nn.Module):
@@ -65,7 +65,7 @@ class Attention(nn.Module):
         """Every mask of training, B 1 T S or B 1 1 S, is that of a path or of padding: all that counts is where it ends."""
         reach = None if mask is None else mask[:, 0].sum(-1, dtype=torch.int32).expand(packed.shape[:2])
         heads = [None if x is None else x.unflatten(-1, (-1, *self._heads)) for x in (packed, memory)]
-        found: Tensor = fused.attend(*heads, self.query.bias, self.memory.bias, reach)
+        found: Tensor = kernels.attend(*heads, self.query.bias, self.memory.bias, reach)
         return found.flatten(2)
 
     @property
@@ -115,11 +115,11 @@ class Residual(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """The bias of `out` is added by the kernel, which then also sums its gradient."""
         if self.pre and isinstance(following, nn.LayerNorm):
-            return fused.add_norm(x, change, *affine(following), self._chance(), shift=shift)
+            return kernels.add_norm(x, change, *affine(following), self._chance(), shift=shift)
         if self.pre:
-            x = fused.add(x, change, self._chance(), shift)
+            x = kernels.add(x, change, self._chance(), shift)
         else:
-            x = fused.add_norm(x, change, *affine(self.norm), self._chance(), x.dtype, shift)[1]
+            x = kernels.add_norm(x, change, *affine(self.norm), self._chance(), x.dtype, shift)[1]
         return x, x
 
     def _chance(self) -> float:
@@ -129,7 +129,7 @@ class Residual(nn.Module):
 def normalise(norm: nn.Module, x: Tensor) -> Tensor:
     """LayerNorm, in training on a GPU in the precision of matrix products; what is no LayerNorm changes nothing."""
     if isinstance(norm, nn.LayerNorm) and fast(x):
-        return fused.norm(x, *affine(norm))
+        return kernels.norm(x, *affine(norm))
     return norm(x)  # type: ignore[no-any-return]
 
 
@@ -150,7 +150,7 @@ class FeedForward(nn.Module):
 
     def _hidden(self, entered: Tensor) -> Tensor:
         if fast(entered):
-            return fused.linear_relu(entered, self.into.weight, self.into.bias)
+            return kernels.linear_relu(entered, self.into.weight, self.into.bias)
         return F.relu(self.into(entered))
 
 

@@ -32,7 +32,7 @@ from bethink.model.layers import (
 from bethink.text import EOS, PAD, UNK
 
 if FUSED:
-    from bethink.model import fused
+    from bethink.model import kernels
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Transformer(nn.Module):
         scale = math.sqrt(self.config.width)
         if positions is None and fast(table.weight):
             chance = self.dropout.p if self.training else 0.0
-            return fused.embed(table.weight, ids, self.positions[: ids.shape[1]], scale, PAD, chance)
+            return kernels.embed(table.weight, ids, self.positions[: ids.shape[1]], scale, PAD, chance)
         places = self.positions[: ids.shape[1]] if positions is None else self.positions[positions]
         return self.dropout(table(ids) * scale + places)  # type: ignore[no-any-return]
 

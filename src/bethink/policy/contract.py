@@ -55,7 +55,7 @@ class View(Progress, Protocol):
         """The model's probability of the candidate."""
 
     @property
-    def standing(self) -> float:
+    def stability(self) -> float:
         """How likely it is that more source would not change the candidate; what a model cannot judge is its confidence."""
 
     @property
@@ -91,19 +91,19 @@ class Policy(Protocol):
 
     def decide(self, view: View) -> Decision: ...
 
-    def hopeless(self, view: View) -> bool:
+    def cannot_pass(self, view: View) -> bool:
         """Whether the degrees before the candidate already show that it will be put off, so that nobody need look ahead.
 
         Asked only of a policy that needs to look ahead, and may say False at any time.
         """
 
 
-class Spelled:
+class PolicyBase:
     """What all policies share: the text form, name:field=value,…, and hope."""
 
     name: ClassVar[str]
 
-    def hopeless(self, view: View) -> bool:
+    def cannot_pass(self, view: View) -> bool:
         return False
 
     def __str__(self) -> str:

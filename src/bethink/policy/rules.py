@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from bethink.errors import UsageError
-from bethink.policy.contract import READ, WRITE, Action, Decision, Need, Policy, Progress, Spelled, View
+from bethink.policy.contract import READ, WRITE, Action, Decision, Need, Policy, PolicyBase, Progress, View
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ ROUNDING = 1e-5  # by how much a degree, a sum of a few 32-bit numbers, may miss
 
 
 @dataclass(frozen=True)
-class Offline(Spelled):
+class Offline(PolicyBase):
     """Reads the whole sentence, then writes: the upper bound in quality and in delay."""
 
     name: ClassVar[str] = "offline"
@@ -32,7 +32,7 @@ class Offline(Spelled):
 
 
 @dataclass(frozen=True)
-class WaitK(Spelled):
+class WaitK(PolicyBase):
     """Reads k tokens, then reads `rate` tokens for every one it writes: g(t) = k + floor(rate (t - 1))."""
 
     k: int = 3
@@ -53,10 +53,10 @@ class WaitK(Spelled):
 
 
 @dataclass(frozen=True)
-class AdaptiveWaitK(Spelled):
+class AdaptiveWaitK(PolicyBase):
     """Writes when the candidate is likelier than a bar that falls with the lag, from rho_1 at lag 1 to rho_k at lag k_max.
 
-    Zheng et al. 2020. Runs over one multi-path model or, with a bank of wait-k models, over the model of each lag.
+    Zheng et al. 2020. Runs over one multi-path model or, with one wait-k model per lag, over the model of each lag.
     """
 
     rho_1: float = 0.6
@@ -86,7 +86,7 @@ class AdaptiveWaitK(Spelled):
 
 
 @dataclass(frozen=True)
-class Weighing(Spelled):
+class Weighing(PolicyBase):
     """Keeps pace with the speaker: never hastier than wait-k of that pace, at most r tokens later, and in between when it is sure.
 
     A candidate is written at once if the model judges that it will stand, with a probability of rho. Another waits, and the bar
@@ -113,7 +113,7 @@ class Weighing(Spelled):
         late = self._late(view)
         if late < 0:
             return READ
-        sure = late >= self.r or view.standing >= self.rho * (1 - 2 / 3 * late / self.r)
+        sure = late >= self.r or view.stability >= self.rho * (1 - 2 / 3 * late / self.r)
         return WRITE if sure else READ
 
     def _late(self, progress: Progress) -> int:
@@ -122,7 +122,7 @@ class Weighing(Spelled):
 
 
 @dataclass(frozen=True)
-class PostEvaluation(Spelled):
+class PostEvaluation(PolicyBase):
     """Algorithm 1: writes a candidate only if it visibly translates something, at most r READs per word.
 
     After the first k tokens a candidate is written if some source token's degree would rise by at least rho (Eq. 10);
@@ -151,13 +151,13 @@ class PostEvaluation(Spelled):
             return Decision(Action.WRITE, evidence)
         return READ
 
-    def hopeless(self, view: View) -> bool:
+    def cannot_pass(self, view: View) -> bool:
         """No degree can rise above 1, so none can rise by rho where all are above 1 - rho."""
         return 0 < self.rho > 1 - view.degrees.min() + ROUNDING and view.deferred < self.r
 
 
 @dataclass(frozen=True)
-class PostEvaluationFlip(Spelled):
+class PostEvaluationFlip(PolicyBase):
     """The rule of the authors' released code: a token must flip from untranslated to translated, never later than wait-k.
 
     A source token flips when T - U goes from at most -tau to at least tau, T = d and U = 1 - d; it can flip once. Without a
@@ -187,7 +187,7 @@ class PostEvaluationFlip(Spelled):
             return Decision(Action.WRITE, evidence)
         return READ
 
-    def hopeless(self, view: View) -> bool:
+    def cannot_pass(self, view: View) -> bool:
         """Only a token that is untranslated, and has not flipped before, can flip."""
         if view.read >= self.k + view.written:
             return False

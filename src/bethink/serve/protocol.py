@@ -169,7 +169,7 @@ class LiveStep:
     deferred: int = 0
     offset: int | None = None
     confidence: float | None = None
-    standing: float | None = None
+    stability: float | None = None
     gain: tuple[tuple[int, float], ...] = ()
     evidence: tuple[int, ...] = ()
     settled: tuple[tuple[int, float], ...] = ()
@@ -185,7 +185,7 @@ class LiveStep:
             if (
                 value
                 or name in _ALWAYS
-                or (value == 0 and name in ("offset", "confidence", "standing") and value is not None)
+                or (value == 0 and name in ("offset", "confidence", "stability") and value is not None)
             ):
                 message[name] = value
         return message

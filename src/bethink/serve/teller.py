@@ -110,7 +110,7 @@ class Teller:
             deferred=step.deferred,
             offset=self._newest.offset if reads else None,
             confidence=None if step.confidence is None else round(step.confidence, 4),
-            standing=None if step.standing is None else round(step.standing, 4),
+            stability=None if step.stability is None else round(step.stability, 4),
             gain=self._by_word(step.gain),
             evidence=tuple(sorted({self._word_of[position] for position in step.evidence})),
             settled=self._settled(step),

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import io
 import os
-import random
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +22,6 @@ from bethink.files import write_atomically
 from bethink.text.clean import normalise
 
 PAD, EOS, UNK = 0, 1, 2
-LETTERS = 200  # of a word that lots are drawn for
 
 _SPECIAL = {PAD: "<pad>", EOS: "</s>", UNK: "⁇"}
 _SPACE = "▁"  # sentencepiece's mark for the beginning of a word
@@ -112,32 +108,6 @@ class SentencePieces:
     def encode(self, word: str) -> tuple[int, ...]:
         ids = self._pieces(word)
         return ids if UNK not in ids else self._pieces(_plain(word))
-
-    def vary(self, word: str, dropout: float, lots: random.Random) -> tuple[int, ...]:
-        """The ids of a word cut by lot (BPE-dropout): as by `encode`, but that each pair is passed over with that chance, at every step.
-
-        Not sentencepiece's own, which heeds no seed from one process to the next. It takes time with the square of the letters, so what
-        is no word any more is cut as ever.
-        """
-        if len(word) > LETTERS:
-            return self.encode(word)
-        parts = list(_SPACE + _unmarked(word))
-        while pairs := [
-            (self._ranks[both], -place)
-            for place, both in enumerate(map("".join, pairwise(parts)))
-            if both in self._ranks and lots.random() >= dropout
-        ]:
-            place = -max(pairs)[1]
-            parts[place : place + 2] = [parts[place] + parts[place + 1]]
-        ids = [self._processor.piece_to_id(part) for part in parts]
-        return tuple(ids) if UNK not in ids else self.encode(word)
-
-    @cached_property
-    def _ranks(self) -> dict[str, float]:
-        """Which of two pieces comes about first: that with the higher score."""
-        return {
-            self._processor.id_to_piece(token): self._processor.get_score(token) for token in range(UNK + 1, len(self))
-        }
 
     def _pieces(self, word: str) -> tuple[int, ...]:
         return tuple(self._processor.encode(_unmarked(word), out_type=int)) or (UNK,)

@@ -24,7 +24,7 @@ Pair = tuple[str, str]
 OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 CHUNK = 50_000  # lines in memory at a time
 FEW = 5_000  # lines not worth starting processes for
-OFTEN = 2 / 3  # of rough sources lose their capitals, and, drawn apart, as many their punctuation
+OFTEN = 2 / 3  # of such sources lose their capitals, and, drawn apart, as many their punctuation
 LONGEST_RUN = 4  # sentences that one may run on for
 _SPLIT = re.compile(r"(?<=\w) ?['’](s|t|re|ve|ll|d|m)(?=\W|$)", re.IGNORECASE)
 
@@ -95,7 +95,7 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} is damaged after line {number} ({error}); download it again") from None
 
 
-def roughened(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pair]:
+def made_asr_like(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pair]:
     """The pairs, a share of them with a source as speech is written down live: no capitals, no punctuation, one sentence running
     into the next. The target stays as it is, so what the source lacks is learned to be put in.
     """

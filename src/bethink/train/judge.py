@@ -83,7 +83,7 @@ class Verdict:
     """How well it judges sentences that it did not learn from."""
 
     examples: int
-    standing: float  # the share of proposals that stood
+    stability: float  # the share of proposals that stood
     judged: float | None  # AUC of its judgment; none where all stood, or none did
     confidence: float | None  # AUC of the model's confidence
 
@@ -254,7 +254,7 @@ def learn(model: Transformer, examples: Examples, told: Told) -> Verdict:
     confidence = examples.features[held_out, model.config.width].float()
     return Verdict(
         examples=int(held_out.sum()),
-        standing=float(stood.mean()),
+        stability=float(stood.mean()),
         judged=separation(found.double().numpy(), stood),
         confidence=separation(confidence.double().numpy(), stood),
     )

@@ -31,7 +31,7 @@ VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losse
 # What may change between two sittings of one run, since it changes no update.
 FREE = {
     f"train.{key}"
-    for key in ("updates", "split", "compile", "replay", "log", "validate", "save", "keep", "average", "tensorboard")
+    for key in ("updates", "split", "compile", "log", "validate", "save", "keep", "average", "tensorboard")
 } | {"data.origin", "data.published"}
 
 
@@ -119,7 +119,7 @@ class Trainer:
         self.dev = Corpus(data, "dev")
         if self.config.compile:
             compile_parts(self.objective)
-        graphs = (self.config.compile or self.config.replay) and group.device.type == "cuda"
+        graphs = self.config.compile and group.device.type == "cuda"
         self.replay = Replay(self._backward, group.device) if graphs else None
 
     def train(self) -> None:

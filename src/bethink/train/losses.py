@@ -21,7 +21,7 @@ from bethink.text import EOS, PAD
 from bethink.train.data import Batch
 
 if FUSED:
-    from bethink.model import fused
+    from bethink.model import kernels
 
 Parts = tuple[Tensor, Tensor]
 
@@ -163,7 +163,7 @@ def cross_entropy(
     """
     if fast(features):
         flat = (features.flatten(0, 1), table, words.flatten(0, 1), shares.flatten(0, 1), weights.flatten())
-        made: Parts = fused.CrossEntropy.apply(*flat, evenly, first)  # type: ignore[no-untyped-call]
+        made: Parts = kernels.CrossEntropy.apply(*flat, evenly, first)  # type: ignore[no-untyped-call]
         return made
 
     def part(features: Tensor, words: Tensor, shares: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:

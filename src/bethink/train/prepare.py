@@ -9,7 +9,7 @@ import json
 import os
 import random
 from array import array
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +27,7 @@ from bethink.model.config import LONGEST
 from bethink.text import EOS, SentencePieces, Vocabulary, Words, load_vocabulary
 from bethink.train.align import align
 from bethink.train.checkpoint import as_json
-from bethink.train.corpora import Pair, find, read_pairs, roughened, tokenised
+from bethink.train.corpora import Pair, find, made_asr_like, read_pairs, tokenised
 from bethink.train.data import MANIFEST, Corpus
 from bethink.train.recipe import DataConfig, Recipe, TextConfig, differences
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 TOY_SEEDS = {"train": 1, "dev": 2, "test": 3}
-WAYS = 50  # to cut a word that are drawn, repeats among them; after that one of these is taken
 TOY_HELD_OUT = 500  # sentences each of the toy language's dev and test sets
 
 
@@ -55,11 +54,7 @@ def prepare(
         "data": dataclasses.asdict(dataclasses.replace(recipe.data, origin="", published=())),
         "text": dataclasses.asdict(recipe.text),
     }
-    if recipe.text.dropout:
-        settings["seed"] = {"pieces": recipe.train.seed}  # which they are drawn by
     words = _taken_over(like) if like else {}
-    if recipe.text.dropout and any(kind != SentencePieces.kind for _, kind in words.values()):
-        raise DataError(f"text.dropout needs pieces to leave apart, but {like} has whole words")
     asked = {
         "settings": _plain(settings),
         "inputs": {str(path.relative_to(data_dir)): sha256(path) for path in files},
@@ -117,7 +112,7 @@ class Preparation:
         seen: set[int] | None = set() if part == "train" and self.data.unique else None
         pairs = self._toy(part) if self.data.toy else read_pairs(getattr(self.data, part), self.data, self.data_dir)
         if part == "train":
-            pairs = roughened(self._complete(pairs, part), self.data.rough, self.seed)
+            pairs = made_asr_like(self._complete(pairs, part), self.data.asr_like, self.seed)
         with self._out(part, "source") as left, self._out(part, "target") as right:
             for source, target in self.progress.track(
                 tokenised(pairs, self.data, self.text), description=f"reading {part}", total=None
@@ -166,11 +161,8 @@ class Preparation:
 
     def _pack(self, part: str, source: Vocabulary, target: Vocabulary) -> None:
         """Flat arrays of token ids and of sentence beginnings, for every pair that passes the filters."""
-        copies, dropout = (self.data.copies, self.text.dropout) if part == "train" else (1, 0.0)
-        sides = {"source": Packer(source, dropout, self.seed), "target": Packer(target, dropout, self.seed)}
-        lines = itertools.chain.from_iterable(
-            zip(self._lines(part, "source"), self._lines(part, "target"), strict=True) for _ in range(copies)
-        )
+        sides = {"source": Packer(source), "target": Packer(target)}
+        lines = zip(self._lines(part, "source"), self._lines(part, "target"), strict=True)
         for pair in self.progress.track(lines, description=f"encoding {part}", total=None):
             left, right = (packer.encode(line) for packer, line in zip(sides.values(), pair, strict=True))
             if reason := self._unfit(part, len(left), len(right)):
@@ -213,10 +205,10 @@ class Preparation:
 
 
 class Packer:
-    """Token ids of many sentences, one after the other; words are encoded as the stream will, one by one, or, with dropout, by lot."""
+    """Token ids of many sentences, one after the other; words are encoded one by one, as the stream encodes them."""
 
-    def __init__(self, vocabulary: Vocabulary, dropout: float = 0.0, seed: int = 0) -> None:
-        self.known = _Remembering(vocabulary) if not dropout else _Varying(vocabulary, dropout, seed)
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.known = _Remembering(vocabulary)
         self.type = np.dtype(np.uint16 if len(vocabulary) < 1 << 16 else np.int32)
         self.ids = array(self.type.char)
         self.offsets = array("q", [0])
@@ -255,22 +247,6 @@ class _Remembering(dict[str, tuple[int, ...]]):
     def __missing__(self, word: str) -> tuple[int, ...]:
         ids = self[word] = self.vocabulary.encode(word)
         return ids
-
-
-class _Varying:
-    """A word in one of the ways to cut it, drawn anew until there are enough of them."""
-
-    def __init__(self, vocabulary: Vocabulary, dropout: float, seed: int) -> None:
-        assert isinstance(vocabulary, SentencePieces)
-        self.vocabulary, self.dropout, self.lots = vocabulary, dropout, random.Random(seed)
-        self.ways: defaultdict[str, list[tuple[int, ...]]] = defaultdict(list)
-
-    def __getitem__(self, word: str) -> tuple[int, ...]:
-        ways = self.ways[word]
-        if len(ways) == WAYS:
-            return self.lots.choice(ways)
-        ways.append(self.vocabulary.vary(word, self.dropout, self.lots))
-        return ways[-1]
 
 
 def _fingerprint(folder: Path) -> str:

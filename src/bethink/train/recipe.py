@@ -64,10 +64,9 @@ SYSTEMS = {
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 ADDED_LATER = ("model.judge",)
-COPIES = 100  # of a training pair at most
 LEAST = {
-    "data": {"toy": 0, "longest": 1, "ratio": 0, "rough": 0, "copies": 1},
-    "text": {"size": 1, "least": 1, "sample": 1, "dropout": 0},
+    "data": {"toy": 0, "longest": 1, "ratio": 0, "asr_like": 0},
+    "text": {"size": 1, "least": 1, "sample": 1},
     "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
     "train": {
         **dict.fromkeys(("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"), 1),
@@ -89,8 +88,7 @@ class DataConfig:
     longest: int = 250  # tokens; training pairs with a longer side are dropped
     ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
     unique: bool = False  # drop training pairs seen before
-    rough: float = 0.0  # the share of training sources that are made as speech is written down live
-    copies: int = 1  # of every training pair: with text.dropout, each is cut into other pieces
+    asr_like: float = 0.0  # the share of training sources that are made as speech is written down live
     align: bool = False  # link the tokens of training pairs that translate each other, for system=aligned
 
     def sizes(self) -> dict[str, int]:
@@ -110,7 +108,6 @@ class TextConfig:
     size: int = 16000  # of a sentencepiece vocabulary
     least: int = 1  # words: how often one must occur to be known
     sample: int = 1_000_000  # lines to learn sentencepieces from
-    dropout: float = 0.0  # how often two parts of a training word stay apart that would be one piece (BPE-dropout)
     tokenise: Literal["none", "moses", "moses-aggressive"] = "none"
     lower: bool = False
 
@@ -127,8 +124,7 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip: float = 0.0  # longest gradient; 0 for no limit
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on a GPU
-    compile: bool = False  # the layers, which takes a minute or two, and replay; for long runs on a GPU
-    replay: bool = False  # on a GPU: record what is done for a batch, and repeat that when its shape comes back
+    compile: bool = False  # compile the layers and record CUDA graphs: takes a minute or two; for long runs on a GPU
     seed: int = 1
     log: int = 100  # updates between two lines of the log
     validate: int = 1000
@@ -305,16 +301,8 @@ def _check(recipe: Recipe) -> None:
             if not least <= value < math.inf:
                 raise UsageError(f"{section}.{key} is {value}, but must be a number of at least {least}")
     recipe.data.sizes()  # raises what is wrong with them
-    if recipe.data.rough > 1:
-        raise UsageError(f"data.rough is {recipe.data.rough}, but is a share, at most 1")
-    if recipe.text.dropout >= 1:
-        raise UsageError(f"text.dropout is {recipe.text.dropout}, but is a share, below 1")
-    if recipe.data.copies > COPIES:
-        raise UsageError(f"data.copies is {recipe.data.copies}, but must be at most {COPIES}")
-    if recipe.data.copies > 1 and not recipe.text.dropout:
-        raise UsageError("data.copies is there to cut each training pair anew, which text.dropout does; it is 0")
-    if recipe.text.dropout and recipe.text.kind == "words":
-        raise UsageError("text.dropout is for text.kind=sentencepiece: words have no pieces")
+    if recipe.data.asr_like > 1:
+        raise UsageError(f"data.asr_like is {recipe.data.asr_like}, but is a share, at most 1")
     if recipe.train.seed >= 1 << 63:
         raise UsageError(f"train.seed is {recipe.train.seed}, but must be below 2^63")
     if recipe.losses.smoothing >= 1:

@@ -115,7 +115,7 @@ class Judging(FakeBackend):
     """Equally sure of everything, but knows that a word will not stand before all is heard."""
 
     def row(self, source: Sequence[int], history: Sequence[tuple[int, int]]) -> Row:
-        return replace(super().row(source, history), candidate=8, confidence=0.5, standing=len(source) / 4)
+        return replace(super().row(source, history), candidate=8, confidence=0.5, stability=len(source) / 4)
 
 
 def test_a_judge_is_looked_at_where_there_is_one() -> None:
@@ -123,7 +123,7 @@ def test_a_judge_is_looked_at_where_there_is_one() -> None:
     pairs = [golden(oracle, pair) for pair in PAIRS * 2]
     found = look(oracle, pairs, [parse("weigh:k=1,r=9,rate=0.1,rho=0.7"), parse("adaptive:0.9,0.9,3")], [1])
     assert found.paths[0].auc["confidence"] == 0.5
-    assert (found.paths[0].auc["standing"] or 0) > 0.5
+    assert (found.paths[0].auc["stability"] or 0) > 0.5
     weigh, adaptive = found.behaviour
     assert adaptive.verdict_auc == 0.5
     assert (weigh.verdict_auc or 0) > 0.5, "each is judged by the number that it rests on"
@@ -139,7 +139,7 @@ class Plain(FakeBackend):
 def test_without_capsules_confidence_remains() -> None:
     model = translator(Plain(vocabulary=11))
     found = look(model, [golden(model, pair) for pair in PAIRS], [parse("adaptive")], [1])
-    assert list(found.paths[0].auc) == ["confidence", "confidence in the given word", "standing"]
+    assert list(found.paths[0].auc) == ["confidence", "confidence in the given word", "stability"]
     assert found.paths[0].knowledge is None
     assert found.behaviour[0].verdict_auc is not None
 

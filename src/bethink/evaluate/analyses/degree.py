@@ -120,7 +120,7 @@ class _Evidence:
     read: bool  # the answer
     own: bool  # whether the model would have written it
     confidence: float
-    standing: float | None  # none where the model has no judge
+    stability: float | None  # none where the model has no judge
     degrees: tuple[float, ...]  # what d and its change amount to; empty without capsules
     hit: bool
     chance: float
@@ -141,7 +141,7 @@ def _evidence(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]]) -> It
                     needs <= one.read,
                     one.row.candidate == ids[t],
                     one.row.confidence,
-                    one.row.standing,
+                    one.row.stability,
                     _features(one) if len(gain) else (),
                     bool(len(gain)) and int(gain.argmax()) in sources[j],
                     sum(token < one.read for token in sources[j]) / one.read,
@@ -196,8 +196,8 @@ def _aucs(seen: Sequence[_Evidence]) -> dict[str, float | None]:
     # The seam tells the probability of the model's own choice only: where that is another word, the surer the worse.
     own = np.where([one.own for one in seen], sure, -sure)
     found["confidence in the given word"] = separation(own, labels)
-    if seen[0].standing is not None:
-        found["standing"] = separation(np.array([one.standing for one in seen]), labels)
+    if seen[0].stability is not None:
+        found["stability"] = separation(np.array([one.stability for one in seen]), labels)
     if seen[0].degrees:
         degrees = np.array([one.degrees for one in seen])
         both = np.column_stack([degrees, np.log(np.clip(sure, 1e-6, 1 - 1e-6) / (1 - np.clip(sure, 1e-6, 1 - 1e-6)))])

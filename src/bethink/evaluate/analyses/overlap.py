@@ -25,7 +25,7 @@ LAGS = (1, 3, 5, 7, 9)
 Ids = npt.NDArray[np.int64]
 
 
-class Bags(Protocol):
+class ConstraintProbe(Protocol):
     """The heads: for each position the likeliest words written and the likeliest words read."""
 
     def likeliest(
@@ -52,17 +52,17 @@ class Overlap:
         return asdict(self)
 
 
-def overlap(name: str, bags: Bags, pairs: Sequence[Gold], lags: Sequence[int] = LAGS) -> Overlap:
+def overlap(name: str, bags: ConstraintProbe, pairs: Sequence[Gold], lags: Sequence[int] = LAGS) -> Overlap:
     return Overlap(name, len(pairs), tuple(_rates(bags, pairs, k) for k in lags))
 
 
-def _rates(bags: Bags, pairs: Sequence[Gold], k: int) -> Rates:
+def _rates(bags: ConstraintProbe, pairs: Sequence[Gold], k: int) -> Rates:
     found = [_sentence(bags, pair, k) for pair in pairs]
     means = np.nanmean(np.array(found), axis=0)
     return Rates(k, *(float(mean) for mean in means))
 
 
-def _sentence(bags: Bags, pair: Gold, k: int) -> tuple[float, float, float, float]:
+def _sentence(bags: ConstraintProbe, pair: Gold, k: int) -> tuple[float, float, float, float]:
     source, target = [*pair.source.ids, EOS], [EOS, *pair.target.ids]
     path = wait(k, len(source), len(target))
     written, read = bags.likeliest(source, target, path, TARGET, SOURCE)

@@ -17,7 +17,7 @@ class Verdict:
     read: int
     write: bool
     evidence: bool  # whether the policy named source positions
-    weight: float  # the number that it rests on: the largest rise of a degree, the standing, or the confidence
+    weight: float  # the number that it rests on: the largest rise of a degree, the stability, or the confidence
 
 
 @dataclass
@@ -41,7 +41,7 @@ class Watched:
     def needs(self, progress: Progress) -> Need:
         return self.policy.needs(progress)
 
-    def hopeless(self, view: View) -> bool:
+    def cannot_pass(self, view: View) -> bool:
         """Never, so that every candidate is weighed in sight; the decision is the same."""
         return False
 
@@ -63,7 +63,7 @@ class Watched:
     def _weight(self, view: View, need: Need) -> float:
         if need is Need.LOOKAHEAD:
             return rise(view.gain)[0]
-        return view.standing if isinstance(self.policy, Weighing) else view.confidence
+        return view.stability if isinstance(self.policy, Weighing) else view.confidence
 
 
 def watched(policy: Policy) -> tuple[Policy, list[Verdict]]:

@@ -55,7 +55,7 @@ function weighing({ doubt, deferred }, rho) {
 function facts(sentence, word) {
   /** @type {[string, string][]} */
   const known = [["heard", sentence.done ? `${word.heard} of ${sentence.source.length} words` : words(word.heard)]];
-  const sure = word.standing ?? word.confidence;
+  const sure = word.stability ?? word.confidence;
   if (sure !== null) known.push(["sure", `${Math.round(100 * sure)} %`]);
   if (word.deferred) known.push(["put off", times(word.deferred)]);
   known.push(["after", seconds(word.lag)]);

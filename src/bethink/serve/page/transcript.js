@@ -2,11 +2,11 @@
 
 /**
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
- *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, standing?: number, gain?: [number, number][], evidence?: number[],
+ *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, gain?: [number, number][], evidence?: number[],
  *   settled?: [number, number][], late?: boolean, over?: boolean}} Step  `late`: its gain was told by the next step; `over`: written when
  *   the source had been read to its end
  * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was said
- * @typedef {{text: string, at: number, heard: number, read: number, ended: boolean, confidence: number | null, standing: number | null, deferred: number,
+ * @typedef {{text: string, at: number, heard: number, read: number, ended: boolean, confidence: number | null, stability: number | null, deferred: number,
  *   doubt: number | null, gain: [number, number][], weighed: boolean, evidence: number[], lag: number}} TargetWord  `text` has the space
  *   before it; `doubt`: how sure the model was of the least sure token that the policy chose to write; `weighed`: its gain was known
  *   when it was written
@@ -84,8 +84,8 @@ export class Sentence {
       read: last.read,
       ended: chosen.length === 0,
       confidence: least(own, (step) => step.confidence),
-      standing: least(own, (step) => step.standing),
-      doubt: least(chosen, (step) => step.standing ?? step.confidence),
+      stability: least(own, (step) => step.stability),
+      doubt: least(chosen, (step) => step.stability ?? step.confidence),
       deferred: Math.max(...own.map((step) => step.deferred ?? 0)),
       gain: largest(own),
       weighed: own.some((step) => step.gain && !step.late),

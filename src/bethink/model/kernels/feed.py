@@ -16,8 +16,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bethink.model.fused.precision import working_dtype
-from bethink.model.fused.sums import sum_parts
+from bethink.model.kernels.precision import working_dtype
+from bethink.model.kernels.sums import sum_parts
 
 ROWS = 4  # that a program takes at a time, of as many columns
 COLUMNS = 512

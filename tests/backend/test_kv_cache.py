@@ -1,4 +1,4 @@
-"""Whatever comes and goes, a stream finds in its window what it has written."""
+"""Whatever comes and goes, a stream finds in its cache what it has written."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bethink.backend import window
-from bethink.backend.window import Caches, Window
+from bethink.backend import kv_cache
+from bethink.backend.kv_cache import Caches, KVCache
 
 KINDS = {"one": (2, 3, 4), "two": (1, 2, 5)}
 
 
 class Check:
-    """A window, and beside it what each stream has written, kept apart."""
+    """A cache, and beside it what each stream has written, kept apart."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.window = Window(KINDS)
+        self.cache = KVCache(KINDS)
         self.streams: list[tuple[Caches, dict[str, np.ndarray]]] = []
         self.stamp = 0.0
 
     def open(self) -> None:
-        self.streams.append((self.window.open(), {kind: np.zeros((0, k, h, e)) for kind, (k, h, e) in KINDS.items()}))
+        self.streams.append((self.cache.open(), {kind: np.zeros((0, k, h, e)) for kind, (k, h, e) in KINDS.items()}))
 
     def close(self) -> None:
         caches, _ = self.streams.pop(self.chance.randrange(len(self.streams)))
-        self.window.close(caches)
+        self.cache.close(caches)
 
     def write(self) -> None:
         """Some streams get new positions, over some of their last ones."""
@@ -44,16 +44,16 @@ class Check:
             places += range(start, start + count)
             values += [each.reshape(-1) for each in known[kind][start:]]
         group = [caches for caches, _ in some]
-        self.window.write(kind, group, np.array(owners), np.array(places), np.array(values, dtype=np.float32))
+        self.cache.write(kind, group, np.array(owners), np.array(places), np.array(values, dtype=np.float32))
 
     def show(self) -> None:
         some = self.some()
         group = [caches for caches, _ in some]
-        first = self.window.seat(group)
+        first = self.cache.seat(group)
         assert sorted(caches.row for caches in group) == list(range(first, first + len(group)))
         for kind in KINDS:
             lengths = [len(known[kind]) for _, known in some]
-            arrays = self.window.show(kind, group, first, lengths)
+            arrays = self.cache.show(kind, group, first, lengths)
             assert [array.shape[:3] for array in arrays.values()] == [(len(group), 1, KINDS[kind][1])] * KINDS[kind][0]
             assert all(array.flags.c_contiguous and np.isfinite(array).all() for array in arrays.values())
             for caches, known in some:
@@ -72,7 +72,7 @@ class Check:
 @pytest.mark.parametrize("rows", [2, 128])
 @pytest.mark.parametrize("seed", range(5))
 def test_streams_come_and_go(seed: int, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "ROWS", rows)
+    monkeypatch.setattr(kv_cache, "ROWS", rows)
     check = Check(seed)
     for _ in range(300):
         if len(check.streams) < 2 or check.chance.random() < 0.1:
@@ -84,8 +84,8 @@ def test_streams_come_and_go(seed: int, rows: int, monkeypatch: pytest.MonkeyPat
             check.show()
 
 
-def seated(count: int, length: int) -> tuple[Window, list[Caches]]:
-    one = Window({"one": (1, 1, 1)})
+def seated(count: int, length: int) -> tuple[KVCache, list[Caches]]:
+    one = KVCache({"one": (1, 1, 1)})
     group = [one.open() for _ in range(count)]
     one.show("one", group, one.seat(group), [length] * count)
     return one, group
@@ -121,22 +121,22 @@ def test_a_window_is_no_longer_than_needed() -> None:
     short = [one.open()]
     for length in (1, 2, 5, 9, 40):
         shown = one.show("one", short, one.seat(short), [length])["one.0"]
-        assert length <= shown.shape[3] < length + 3 * window.STEP
-        assert shown.shape[3] % window.STEP == 0
+        assert length <= shown.shape[3] < length + 3 * kv_cache.STEP
+        assert shown.shape[3] % kv_cache.STEP == 0
 
 
 SIZES = {"one": (2, 2, 8)}
 PER_POSITION = 2 * 2 * 8 * 4  # bytes
 
 
-def grow(one: Window, group: list[Caches], lengths: dict[Caches, int]) -> None:
+def grow(one: KVCache, group: list[Caches], lengths: dict[Caches, int]) -> None:
     first = one.seat(group)
     one.show("one", group, first, [lengths[caches] for caches in group])
 
 
 @pytest.fixture
 def no_spare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "SPARE", 0)
+    monkeypatch.setattr(kv_cache, "SPARE", 0)
 
 
 @pytest.mark.usefixtures("no_spare")
@@ -144,7 +144,7 @@ def no_spare(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_follows_what_is_in_use(seed: int) -> None:
     """Sentences of 5 to 60 tokens come and go for a long time, sixteen at once, all of them growing by a token or two a round."""
     chance = random.Random(seed)
-    one, running, wanted, factors = Window(SIZES), dict[Caches, int](), dict[Caches, int](), []
+    one, running, wanted, factors = KVCache(SIZES), dict[Caches, int](), dict[Caches, int](), []
     for turn in range(1500):
         while len(running) < 16:
             caches = one.open()
@@ -164,7 +164,7 @@ def test_memory_follows_what_is_in_use(seed: int) -> None:
 @pytest.mark.usefixtures("no_spare")
 def test_a_crowd_keeps_for_some_sentences_what_a_long_one_needed() -> None:
     """However often its members come and go meanwhile: here that is eight sentences of each of forty speakers."""
-    one = Window(SIZES)
+    one = KVCache(SIZES)
     crowd = [one.open() for _ in range(40)]
     grow(one, crowd, dict.fromkeys(crowd, 80))
     for _ in range(8 * 40):
@@ -177,7 +177,7 @@ def test_a_crowd_keeps_for_some_sentences_what_a_long_one_needed() -> None:
 @pytest.mark.usefixtures("no_spare")
 def test_memory_comes_back_after_a_crowd_and_a_long_sentence() -> None:
     """Not at once, but while a few go on with short sentences."""
-    one = Window(SIZES)
+    one = KVCache(SIZES)
     crowd = {one.open(): 10 for _ in range(100)} | {one.open(): 400}
     grow(one, list(crowd), crowd)
     assert one.held >= 101 * 400 * PER_POSITION
@@ -194,7 +194,7 @@ def test_memory_comes_back_after_a_crowd_and_a_long_sentence() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is less room to grow")
 def test_a_crowd_that_comes_in_finds_room_where_the_window_stands() -> None:
-    one = Window(SIZES)
+    one = KVCache(SIZES)
     crowd = {one.open(): 8 for _ in range(20)}
     grow(one, list(crowd), crowd)
     memory = one._memory["one"]
@@ -212,15 +212,15 @@ def resident() -> int:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere pages are the system's affair")
 def test_memory_is_real_where_it_is_written() -> None:
-    memory, before = window._unused(2**22), resident()
+    memory, before = kv_cache._unused(2**22), resident()
     memory[:: 2**18] = 1.0  # once in every megabyte
     assert memory.nbytes >= 2**27
     assert resident() - before < 2**23
 
 
 def test_without_addresses_to_spare_there_is_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window, "ADDRESSES", 2**50)
-    memory = window._unused(100)
+    monkeypatch.setattr(kv_cache, "ADDRESSES", 2**50)
+    memory = kv_cache._unused(100)
     assert 100 <= memory.size < 1000
     assert not memory.any()
 
@@ -230,12 +230,12 @@ def test_a_long_sentence_takes_its_length_with_it() -> None:
     one.show("one", [long, short], one.seat([long, short]), [400, 4])
     one.close(long)
     shown = one.show("one", [short], one.seat([short]), [8])["one.0"]
-    assert shown.shape[3] < 8 + 3 * window.STEP
+    assert shown.shape[3] < 8 + 3 * kv_cache.STEP
 
 
 @pytest.mark.usefixtures("no_spare")
 def test_rows_are_given_up_when_most_are_vacant() -> None:
-    one = Window(SIZES)
+    one = KVCache(SIZES)
     crowd = {one.open(): 10 for _ in range(100)}
     grow(one, list(crowd), crowd)
     *gone, last = sorted(crowd, key=lambda caches: caches.row)
@@ -251,7 +251,7 @@ def test_rows_are_given_up_when_most_are_vacant() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_rows_do_not_come_and_go_while_streams_take_turns(seed: int) -> None:
-    chance, one = random.Random(seed), Window(SIZES)
+    chance, one = random.Random(seed), KVCache(SIZES)
     crowd, sizes = [one.open() for _ in range(120)], []
     for _ in range(400):
         group = chance.sample(crowd, 50)

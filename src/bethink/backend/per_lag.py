@@ -22,11 +22,11 @@ class _Slot:
     computed: list[list[tuple[int, int]]] = field(default_factory=list)  # the same as each model last computed it
 
 
-class Bank:
+class PerLag:
     """models[0] serves lag 1, models[1] lag 2, …; the last serves every larger lag. One that serves several has its caches once."""
 
     def __init__(self, models: Sequence[Backend]) -> None:
-        assert models, "a bank holds at least one model"
+        assert models, "it holds at least one model"
         self._models = list(dict.fromkeys(models))
         self._serving = [self._models.index(model) for model in models]  # which of them, by lag
         self._slots: dict[int, _Slot] = {}

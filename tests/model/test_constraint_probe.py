@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 
 from bethink import folder
 from bethink.errors import ModelError
-from bethink.model.bags import HEADS, Bags
+from bethink.model.constraint_probe import HEADS, ConstraintProbe
 from bethink.model.constraints import Constraints
 from bethink.model.weights import unique_tensors
 from bethink.text import EOS, PAD, Words
@@ -29,7 +29,7 @@ def test_the_likeliest_words_are_those_of_the_heads(build: str, tmp_path: Path) 
     about = {"name": "m", "model": config, "vocabularies": dict(words), "policy": "wait-k:k=3", "about": {}}
     made = folder.create(tmp_path, files=[folder.WEIGHTS, HEADS], **about)  # type: ignore[arg-type]
     source, target, path = [5, 6, 7, EOS], [EOS, 8, 9], [1, 2, 4]
-    written, read = Bags.load(made).likeliest(source, target, path, 3, 4)
+    written, read = ConstraintProbe.load(made).likeliest(source, target, path, 3, 4)
     with torch.inference_mode():
         routing = model(torch.tensor([source]), torch.tensor([target]), torch.tensor([path])).routing
         logits = heads.target_words(routing)[0] @ model.target_embedding.weight.T
@@ -55,4 +55,4 @@ def test_a_model_without_heads_says_where_they_are(tmp_path: Path) -> None:
     with pytest.raises(
         ModelError, match="no constraint heads, which only training leaves; give the folder of a PED run"
     ):
-        Bags.load(made)
+        ConstraintProbe.load(made)

@@ -1,9 +1,9 @@
 """Where the caches of many streams stand side by side, as a graph wants them, and stay from one call to the next.
 
 What is held follows what is in use: as many rows as there are streams, as long as the longest of them, and some to spare, so that
-little has to be moved. Fresh memory is slow: a window grows where it stands, into addresses that nobody has used, and what is not
+little has to be moved. Fresh memory is slow: a cache grows where it stands, into addresses that nobody has used, and what is not
 needed any more is given back after some sentences, not at once.
-Shapes: K arrays of a cache, B rows of a window, H heads, L positions, E head width, R tokens.
+Shapes: K arrays of a cache, B rows of a cache, H heads, L positions, E head width, R tokens.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 STEP = 4  # lengths are multiples of it: products sum positions in fours, so the same position is always summed the same way
-ROWS = 128  # of a window, at most, unless a single call has more
+ROWS = 128  # of a cache, at most, unless a single call has more
 SPARE_ROWS = 8  # vacant ones that are not worth the moving
 SPARE = 2**20  # numbers of each kind of cache that are not worth giving back
-ADDRESSES = 8  # for each number that is needed: how far a window can grow where it stands
+ADDRESSES = 8  # for each number that is needed: how far a cache can grow where it stands
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Whole: TypeAlias = npt.NDArray[np.int64]
@@ -31,7 +31,7 @@ Moves: TypeAlias = Sequence[tuple[int, int]]  # from which row to which
 
 
 class Caches:
-    """What one stream keeps for one graph: in a row of the window, or, while others have the rows, in arrays of its own."""
+    """What one stream keeps for one graph: in a row of the cache, or, while others have the rows, in arrays of its own."""
 
     def __init__(self, kinds: Iterable[str]) -> None:
         self.open = True
@@ -40,7 +40,7 @@ class Caches:
         self.own: dict[str, Floats] = {}  # K H L E
 
 
-class Window:
+class KVCache:
     """For each kind of cache one array K B H L E. What stands after a stream's length is left from others; a graph masks it."""
 
     def __init__(self, kinds: Mapping[str, Sizes]) -> None:
@@ -252,7 +252,7 @@ def _whole_steps(length: int) -> int:
 
 
 def _too_long(length: int) -> int:
-    """How long a window is that is worth shortening, if so many positions are in use."""
+    """How long a cache is that is worth shortening, if so many positions are in use."""
     return length + 3 * STEP + length // 4
 
 

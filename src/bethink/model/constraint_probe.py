@@ -21,12 +21,12 @@ HEADS = "constraints.safetensors"
 Ids = npt.NDArray[np.int64]
 
 
-class Bags:
+class ConstraintProbe:
     def __init__(self, model: Transformer, heads: Constraints) -> None:
         self._model, self._heads = model.eval(), heads.eval()
 
     @classmethod
-    def load(cls, folder: Folder) -> Bags:
+    def load(cls, folder: Folder) -> ConstraintProbe:
         """From the averaged model of a run, where the heads lie beside the weights."""
         if not folder.has(HEADS):
             raise ModelError(

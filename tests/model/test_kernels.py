@@ -19,7 +19,7 @@ from bethink.train.losses import LossConfig, Objective, cross_entropy
 from tests.models import random_model
 
 if layers.FUSED:
-    from bethink.model import fused
+    from bethink.model import kernels
 
 pytestmark = pytest.mark.skipif(not layers.FUSED, reason="no GPU with Triton here")
 
@@ -81,7 +81,7 @@ def test_cross_attention(dtype: torch.dtype, most: float, written: int, read: in
     biases = torch.randn(4 * width, device="cuda"), torch.randn(8 * width, device="cuda")
     inputs = [x.requires_grad_() for x in (query, memory, *biases)]
     path = torch.randint(1, read + 1, (3, written), device="cuda")
-    found = gradients(fused.attend(*inputs, path.int()), inputs)
+    found = gradients(kernels.attend(*inputs, path.int()), inputs)
     exact = exactly(inputs)
     query, memory = exact[0] + exact[2].view(4, width), exact[1] + exact[3].view(2, 4, width)
     result = plain_attention(query[:, :, 0], *memory.unbind(2), layers.readable_mask(path, read)[:, None])
@@ -97,7 +97,7 @@ def test_self_attention(dtype: torch.dtype, most: float, length: int, causal: bo
     biases = torch.randn(128, device="cuda"), torch.randn(256, device="cuda")
     inputs = [x.requires_grad_() for x in (packed, *biases)]
     lengths = torch.randint(1, length + 1, (3, 1), device="cuda").expand(-1, length)
-    found = gradients(fused.attend(packed, None, *biases, None if causal else lengths.int()), inputs)
+    found = gradients(kernels.attend(packed, None, *biases, None if causal else lengths.int()), inputs)
     exact = exactly(inputs)
     mask = None if causal else layers.readable_mask(lengths, length)[:, None]
     result = plain_attention(*(exact[0] + torch.cat(exact[1:]).view(3, 4, 32)).unbind(2), mask)
@@ -113,7 +113,7 @@ def test_feed_forward(dtype: torch.dtype, most: float, rows: int, width: int, hi
     drawn = torch.randn(3, rows, width), torch.randn(hidden, width), torch.randn(hidden)
     inputs = [x.to(dtype).to("cuda", torch.float32).requires_grad_() for x in drawn]
     with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        found = gradients(fused.linear_relu(*inputs), inputs)
+        found = gradients(kernels.linear_relu(*inputs), inputs)
     assert found[0].dtype == dtype
     exact = exactly(inputs)
     expected = F.linear(*exact) * (found[0] > 0)  # at the edge rounding decides what is dropped
@@ -139,7 +139,7 @@ def test_embedding(dtype: torch.dtype, most: float) -> None:
     ids, places = torch.randint(0, 50, (3, 7), device="cuda"), torch.randn(7, 40, device="cuda")
     ids[1, 4:] = PAD
     with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        found = gradients(fused.embed(table, ids, places, 6.0, PAD, 0.0), [table])
+        found = gradients(kernels.embed(table, ids, places, 6.0, PAD, 0.0), [table])
     assert (found[0].dtype, found[1].dtype) == (dtype, torch.float32)
     assert error(found, gradients(F.embedding(ids, table, PAD) * 6 + places, [table])) < most
 
@@ -148,7 +148,7 @@ def test_common_words_keep_what_all_their_rows_get() -> None:
     table = torch.randn(50, 40, device="cuda").requires_grad_()
     ids, places = torch.full((64, 100), 7, device="cuda"), torch.zeros(100, 40, device="cuda")
     with torch.autocast("cuda", torch.bfloat16):
-        rows = fused.embed(table, ids, places, 1.0, PAD, 0.0)
+        rows = kernels.embed(table, ids, places, 1.0, PAD, 0.0)
     to_rows = 1 + torch.randn(rows.shape, device="cuda", dtype=rows.dtype)
     found, exact = torch.autograd.grad(rows, table, to_rows)[0][7], to_rows.double().sum(dim=(0, 1))
     assert error([found], [exact]) < 1e-5
@@ -159,7 +159,7 @@ def test_dropout_of_an_embedding_drops_the_same_backward(dtype: torch.dtype, mos
     table = (1 + torch.rand(50, 512, device="cuda")).requires_grad_()
     ids, places = torch.randint(3, 50, (8, 30), device="cuda"), torch.rand(30, 512, device="cuda")
     with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
-        out = fused.embed(table, ids, places, 6.0, PAD, 0.3)
+        out = kernels.embed(table, ids, places, 6.0, PAD, 0.3)
     kept = out.detach() != 0
     assert abs(float(kept.float().mean()) - 0.7) < 0.01
     expected = (F.embedding(ids, table, PAD) * 6 + places) * kept / 0.7
@@ -184,7 +184,7 @@ class TestResidual:
         inputs = residual_inputs(rows, width, dtype)
         x, _, weight, bias = inputs
         with torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
-            out = fused.norm(x, weight, bias, 1e-5)
+            out = kernels.norm(x, weight, bias, 1e-5)
         assert out.dtype == dtype
         exact, _, *affine = exactly(inputs)
         expected = gradients(F.layer_norm(exact, (width,), *affine), [exact, *affine])
@@ -192,14 +192,14 @@ class TestResidual:
 
     def test_sum(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
         x, change, *_ = residual_inputs(rows, width, dtype)
-        total = fused.add(x, change, 0.0)
+        total = kernels.add(x, change, 0.0)
         assert total.dtype == torch.float32
         assert error(gradients(total, [x, change]), gradients(x + change, [x, change])) < 1e-6
 
     def test_sum_and_norm(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
         inputs = residual_inputs(rows, width, dtype)
         exact = exactly(inputs)
-        found = torch.cat(fused.add_norm(*inputs, 1e-5, 0.0, dtype), dim=-1)
+        found = torch.cat(kernels.add_norm(*inputs, 1e-5, 0.0, dtype), dim=-1)
         total = exact[0] + exact[1]
         expected = torch.cat([total, F.layer_norm(total, (width,), *exact[2:])], dim=-1)
         assert error(gradients(found, inputs), gradients(expected, exact)) < most
@@ -210,7 +210,7 @@ class TestResidual:
         """As everywhere under autocast: sums, and what they get, have the precision of the matrix products."""
         inputs = residual_inputs(rows, width, dtype, dtype)
         exact = exactly(inputs)
-        total, out = fused.add_norm(*inputs, 1e-5, 0.0, dtype)
+        total, out = kernels.add_norm(*inputs, 1e-5, 0.0, dtype)
         assert total.dtype == dtype
         expected = exact[0] + exact[1]
         expected = torch.cat([expected, F.layer_norm(expected, (width,), *exact[2:])], dim=-1)
@@ -219,19 +219,19 @@ class TestResidual:
     def test_sum_with_the_bias_of_the_change(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
         inputs = [*residual_inputs(rows, width, dtype), torch.randn(width, device="cuda").requires_grad_()]
         exact = exactly(inputs)
-        found = torch.cat(fused.add_norm(*inputs[:4], 1e-5, 0.0, dtype, inputs[4]), dim=-1)
+        found = torch.cat(kernels.add_norm(*inputs[:4], 1e-5, 0.0, dtype, inputs[4]), dim=-1)
         total = exact[0] + (exact[1] + exact[4])
         expected = torch.cat([total, F.layer_norm(total, (width,), *exact[2:4])], dim=-1)
         assert error(gradients(found, inputs), gradients(expected, exact)) < most
         some = [inputs[n] for n in (0, 1, 4)]
-        found = gradients(fused.add(some[0], some[1], 0.0, some[2]), some)
+        found = gradients(kernels.add(some[0], some[1], 0.0, some[2]), some)
         assert error(found, gradients(total, [exact[n] for n in (0, 1, 4)])) < most
 
     def test_norm_of_the_sum_alone(self, dtype: torch.dtype, most: float, rows: int, width: int) -> None:
         """As after a sub-layer that is normalised behind it."""
         inputs = residual_inputs(rows, width, dtype)
         exact = exactly(inputs)
-        found = gradients(fused.add_norm(*inputs, 1e-5, 0.0, torch.float32)[1], inputs)
+        found = gradients(kernels.add_norm(*inputs, 1e-5, 0.0, torch.float32)[1], inputs)
         expected = gradients(F.layer_norm(exact[0] + exact[1], (width,), *exact[2:]), exact)
         assert error(found, expected) < most
 
@@ -240,7 +240,7 @@ class TestResidual:
 def test_dropout_drops_its_share_and_backward_drops_the_same(dtype: torch.dtype, most: float) -> None:
     inputs = residual_inputs(1001, 512, dtype, dtype)
     inputs[0].data.zero_()
-    total, out = fused.add_norm(*inputs, 1e-5, 0.3, dtype)
+    total, out = kernels.add_norm(*inputs, 1e-5, 0.3, dtype)
     kept = total.detach() != 0
     assert abs(float(kept.float().mean()) - 0.7) < 0.002  # five deviations
     exact = exactly(inputs)
@@ -251,7 +251,7 @@ def test_dropout_drops_its_share_and_backward_drops_the_same(dtype: torch.dtype,
 
 def test_dropout_of_neighbours_is_independent() -> None:
     nothing, ones = torch.zeros(4096, 512, device="cuda"), torch.ones(4096, 512, device="cuda")
-    kept = 2 * (fused.add(nothing, ones, 0.5) > 0).double() - 1
+    kept = 2 * (kernels.add(nothing, ones, 0.5) > 0).double() - 1
     for rows, columns in ((1, 0), (2, 0), (4, 0), (0, 1), (0, 8), (4, 8)):
         together = kept * kept.roll((rows, columns), (0, 1))
         assert abs(float(together.mean())) < 5 / kept.numel() ** 0.5
@@ -262,13 +262,13 @@ def test_dropout_follows_the_seed_and_a_recorded_graph_draws_anew() -> None:
 
     def seeded(seed: int) -> Tensor:
         torch.manual_seed(seed)
-        return fused.add(x, change, 0.5)
+        return kernels.add(x, change, 0.5)
 
     assert torch.equal(seeded(1), seeded(1))
     assert not torch.equal(seeded(1), seeded(2))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        total = fused.add(x, change, 0.5)
+        total = kernels.add(x, change, 0.5)
     graph.replay()
     once = total.clone()
     graph.replay()
@@ -307,7 +307,7 @@ def test_compiled_layers(build: str, plainly: Callable[..., list[Tensor]]) -> No
 
 @pytest.mark.parametrize("first", [0, PAD + 1])
 def test_cross_entropy(first: int, plainly: Callable[..., list[Tensor]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bethink.model.fused.cross_entropy.CHUNK", 9000 * 5)  # several slices
+    monkeypatch.setattr("bethink.model.kernels.cross_entropy.CHUNK", 9000 * 5)  # several slices
     features, table = (torch.randn(*shape, device="cuda").requires_grad_() for shape in ((3, 4, 16), (9000, 16)))
     words = torch.stack([torch.randperm(9000, device="cuda")[:6] for _ in range(12)]).view(3, 4, 6)
     words[1, :, 3:] = PAD

@@ -5,11 +5,11 @@ scores of attention, the B T I J C array of the routing, the probabilities of ev
 dropout kept, a bit a number is written. Only machines with CUDA and Triton import this package.
 """
 
-from bethink.model.fused.attention import attend
-from bethink.model.fused.cross_entropy import CrossEntropy
-from bethink.model.fused.embedding import embed
-from bethink.model.fused.feed import linear_relu
-from bethink.model.fused.residual import add, add_norm, norm
-from bethink.model.fused.routing import agree
+from bethink.model.kernels.attention import attend
+from bethink.model.kernels.cross_entropy import CrossEntropy
+from bethink.model.kernels.embedding import embed
+from bethink.model.kernels.feed import linear_relu
+from bethink.model.kernels.residual import add, add_norm, norm
+from bethink.model.kernels.routing import agree
 
 __all__ = ["CrossEntropy", "add", "add_norm", "agree", "attend", "embed", "linear_relu", "norm"]
