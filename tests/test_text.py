@@ -24,10 +24,13 @@ from bethink.text import (
     SentencePieces,
     Vocabulary,
     Word,
+    WordFinalPieces,
     Words,
+    alike,
     ends_sentence,
     load_vocabulary,
     normalise,
+    starts_word,
 )
 from bethink.text.clean import LINE_END, LONGEST_WORD, Cleaner
 
@@ -263,13 +266,13 @@ class TestSentencePieces:
         ids = pieces.encode(word)
         assert ids
         assert not {PAD, EOS} & set(ids)
-        assert sum(map(pieces.starts_word, ids)) == 1
+        assert sum(map(pieces.opens_word, ids)) == 1
 
     def test_pieces_on_an_axis(self, pieces: SentencePieces) -> None:
         ids = pieces.encode("xxhaus") + pieces.encode("straßeer")
         shown = [pieces.piece(token) for token in ids]
         assert [text.startswith("·") or text == "⁇" for text in shown] == [
-            not pieces.starts_word(token) for token in ids
+            not pieces.opens_word(token) for token in ids
         ]
 
     def test_training_twice_gives_the_same_file(self, lines: list[str], tmp_path: Path) -> None:
@@ -313,6 +316,43 @@ class TestSentencePieces:
         with pytest.raises(DataError, match=found):
             SentencePieces.train(text, tmp_path / "no.spm", size)
         assert not list(tmp_path.iterdir())
+
+
+class TestWordFinalPieces:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def final(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> WordFinalPieces:
+        texts = [f"{line}, (12) {line}!" for line in lines]
+        return WordFinalPieces.train(texts, tmp_path_factory.mktemp("final") / "pieces.spm", 420)
+
+    @given(messy_text)
+    def test_any_text_comes_back(self, final: WordFinalPieces, text: str) -> None:
+        words = normalise(text).replace("▁", "_").replace("￭", "■").split()
+        ids = [token for word in words for token in final.encode(word)]
+        assert UNK not in ids
+        assert final.decode(ids) == " ".join(words)
+        joiner = Joiner(final)
+        assert "".join([*map(joiner.push, ids), joiner.finish()]) == " ".join(words)
+
+    def test_a_word_is_shown_with_its_last_piece_and_a_comma_changes_nothing(self, final: WordFinalPieces) -> None:
+        joiner = Joiner(final)
+        for word, parts in (("haus,", ["haus", ","]), ("straße!)", [" straße", "!", ")"]), ("12", [" 12"])):
+            assert [text for text in map(joiner.push, final.encode(word)) if text] == parts
+        assert joiner.finish() == ""
+
+    @given(messy_text)
+    def test_words_begin_where_they_do_in_the_text(self, final: WordFinalPieces, text: str) -> None:
+        words = normalise(text).split()
+        ids = [final.encode(word) for word in words]
+        flat = [token for word in ids for token in word]
+        found = [starts_word(final, token, before) for before, token in zip([None, *flat], flat, strict=False)]
+        assert found == [n == 0 for word in ids for n in range(len(word))]
+
+    def test_a_file_says_nothing_of_its_kind_so_the_owner_does(self, final: WordFinalPieces, tmp_path: Path) -> None:
+        final.save(tmp_path / "pieces.spm")
+        again = load_vocabulary(tmp_path / "pieces.spm", "word-final")
+        assert alike(again, final)
+        assert [again.piece(token) for token in again.encode("straße,")][-1] == ","
 
 
 class TestWords:

@@ -140,7 +140,7 @@ def sha256(path: Path) -> str:
 
 
 def _save_vocabulary(path: Path, side: str, vocabulary: Vocabulary) -> dict[str, str]:
-    file = f"{side}.{'spm' if vocabulary.kind == 'sentencepiece' else 'txt'}"
+    file = f"{side}.{'txt' if vocabulary.kind == 'words' else 'spm'}"
     vocabulary.save(path / file)
     return {"kind": vocabulary.kind, "file": file}
 

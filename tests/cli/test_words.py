@@ -27,8 +27,17 @@ class Pieces:
     def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
         return "".join(self.pieces[n] for n in ids).strip()
 
-    def starts_word(self, token: int) -> bool:
+    def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        raise NotImplementedError
+
+    def opens_word(self, token: int) -> bool:
         return token == EOS or self.pieces[token].startswith(" ")
+
+    def closes_word(self, token: int) -> bool:
+        return True
+
+    def attaches(self, token: int) -> bool:
+        return False
 
     def piece(self, token: int) -> str:
         return self.pieces[token]

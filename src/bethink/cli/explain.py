@@ -123,9 +123,11 @@ def _percent(share: float | None) -> str:
 
 def by_word(target: Vocabulary, writes: Sequence[Step]) -> list[list[tuple[Step, Step]]]:
     """The WRITE steps of each target word, each with the one that follows it."""
+    from bethink.text import starts_word
+
     words: list[list[tuple[Step, Step]]] = []
     for step, following in pairwise(writes):
-        if not words or target.starts_word(step.token):
+        if starts_word(target, step.token, words[-1][-1][0].token if words else None):
             words.append([])
         words[-1].append((step, following))
     return words

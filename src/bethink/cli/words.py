@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bethink.policy import Action, Need, Policy, Weighing
-from bethink.text import EOS, Vocabulary
+from bethink.text import EOS, Vocabulary, starts_word
 from bethink.trace import Step
 
 END = "⏎"  # the end of the source sentence
@@ -91,7 +91,7 @@ def tell(target: Vocabulary, steps: Iterable[Step]) -> list[Written]:
         told.push(step)
         if step.action is Action.READ or step.token == EOS:
             continue
-        if not words or target.starts_word(step.token):
+        if starts_word(target, step.token, words[-1][-1].token if words else None):
             words.append([])
         words[-1].append(step)
     return [told.written(word) for word in words]

@@ -6,7 +6,18 @@ from bethink.text.clean import normalise
 from bethink.text.join import Joiner
 from bethink.text.segment import Boundary, Segmenter, Word
 from bethink.text.sentences import ends_sentence
-from bethink.text.vocabulary import EOS, PAD, UNK, SentencePieces, Vocabulary, Words, alike, load_vocabulary
+from bethink.text.vocabulary import (
+    EOS,
+    PAD,
+    UNK,
+    SentencePieces,
+    Vocabulary,
+    WordFinalPieces,
+    Words,
+    alike,
+    load_vocabulary,
+    starts_word,
+)
 
 __all__ = [
     "EOS",
@@ -18,9 +29,11 @@ __all__ = [
     "SentencePieces",
     "Vocabulary",
     "Word",
+    "WordFinalPieces",
     "Words",
     "alike",
     "ends_sentence",
     "load_vocabulary",
     "normalise",
+    "starts_word",
 ]

@@ -6,9 +6,8 @@ from bethink.text.vocabulary import EOS, Vocabulary
 
 
 class Joiner:
-    """Holds a word back until the next one has begun, so that nothing shown has to be changed; a token that is a word goes out.
-
-    Tidy punctuation is a word of its own that comes without a space, so even then nothing has to wait.
+    """Shows a word once nothing that may follow can change it: with its last piece, or, where pieces mark the beginning of words, when the
+    next word begins.
 
     All that push and finish return, put together, is `vocabulary.decode` of the ids pushed. The first word of a sentence has
     no space before it; the end-of-sentence id, or `finish`, ends the sentence.
@@ -18,7 +17,6 @@ class Joiner:
         """`tidy` puts punctuation where people expect it, where the vocabulary's text is tokenised."""
         self._vocabulary = vocabulary
         self._tidy = tidy
-        self._at_once = vocabulary.kind == "words"
         self._ids: list[int] = []
         self._shown = 0  # characters
 
@@ -27,8 +25,7 @@ class Joiner:
         if token == EOS:
             return self.finish()
         self._ids.append(token)
-        text = self._vocabulary.decode(self._ids, tidy=self._tidy)
-        return self._show(text if self._at_once else text[: max(text.rfind(" "), 0)])
+        return self._show(self._vocabulary.settled(self._ids, tidy=self._tidy))
 
     def finish(self) -> str:
         """What was held back; after it the joiner is as new."""

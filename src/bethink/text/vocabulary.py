@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import sentencepiece
 
@@ -24,13 +24,14 @@ from bethink.text.clean import normalise
 PAD, EOS, UNK = 0, 1, 2
 
 _SPECIAL = {PAD: "<pad>", EOS: "</s>", UNK: "⁇"}
-_SPACE = "▁"  # sentencepiece's mark for the beginning of a word
+_SPACE = "▁"  # sentencepiece's mark for white space: at the beginning of a word, or, if word-final, at its end
+_GLUE = "￭"  # word-final vocabularies: a sign that follows a word without a space
 
 
 class Vocabulary(Protocol):
     @property
     def kind(self) -> str:
-        """`sentencepiece` or `words`: what load_vocabulary needs to know."""
+        """`word-final`, `sentencepiece` or `words`: what load_vocabulary needs to know."""
 
     def __len__(self) -> int: ...
 
@@ -43,8 +44,17 @@ class Vocabulary(Protocol):
         Tokenised text stays tokenised, as scores want it, unless it is to be tidy, as people do.
         """
 
-    def starts_word(self, token: int) -> bool:
-        """Whether an id ends the word before it."""
+    def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        """The beginning of the text that no further id can change: what may be shown to people."""
+
+    def opens_word(self, token: int) -> bool:
+        """Whether a word can begin with this id."""
+
+    def closes_word(self, token: int) -> bool:
+        """Whether a word can be complete with this id; a new word begins where the id before closes and the next one opens."""
+
+    def attaches(self, token: int) -> bool:
+        """Whether this id adds a sign to a word that is already complete, as a comma does."""
 
     def piece(self, token: int) -> str:
         """An id as a person would like to see it on an axis; `·` marks what continues a word."""
@@ -56,6 +66,7 @@ class SentencePieces:
     """A sentencepiece model whose special ids are ours."""
 
     kind = "sentencepiece"
+    TRAINING: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, model: bytes, name: str = "the sentencepiece model") -> None:
         self._model = model
@@ -63,29 +74,25 @@ class SentencePieces:
         self._texts = [self._text(token) for token in range(len(self))]
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> SentencePieces:
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         return cls(_read(path), str(path))
 
     @classmethod
     def train(
-        cls,
-        lines: Iterable[str],
-        path: str | os.PathLike[str],
-        size: int,
-        *,
-        coverage: float = 0.9999,
-        byte_fallback: bool = False,
-    ) -> SentencePieces:
-        """Learn `size` byte-pair pieces from lines of text and write the model; the same lines give the same model."""
+        cls, lines: Iterable[str], path: str | os.PathLike[str], size: int, *, coverage: float = 0.9999, **settings: Any
+    ) -> Self:
+        """Learn `size` byte-pair pieces from lines of text and write the model; the same lines give the same model.
+
+        `settings` are sentencepiece's own and change those of the kind.
+        """
         model = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=filter(None, (_unmarked(normalise(line)) for line in lines)),
+                sentence_iterator=filter(None, (cls._training_line(_unmarked(normalise(line))) for line in lines)),
                 model_writer=model,
                 model_type="bpe",
                 vocab_size=size,
                 character_coverage=coverage,
-                byte_fallback=byte_fallback,
                 normalization_rule_name="identity",  # normalise() has done it, and on the live text does the same
                 pad_id=PAD,
                 eos_id=EOS,
@@ -94,6 +101,7 @@ class SentencePieces:
                 max_sentence_length=1 << 20,
                 num_threads=1,
                 minloglevel=2,
+                **(cls.TRAINING | settings),
             )
         except (RuntimeError, OSError) as error:
             reason = str(error).rpartition("]")[2].strip() or "there is nothing in it"
@@ -102,23 +110,40 @@ class SentencePieces:
         vocabulary.save(path)
         return vocabulary
 
+    @staticmethod
+    def _training_line(line: str) -> str:
+        return line
+
     def __len__(self) -> int:
         return int(self._processor.get_piece_size())
 
     def encode(self, word: str) -> tuple[int, ...]:
+        word = _unmarked(word)
         ids = self._pieces(word)
-        return ids if UNK not in ids else self._pieces(_plain(word))
+        return (ids if UNK not in ids else self._pieces(_plain(word))) or (UNK,)
 
     def _pieces(self, word: str) -> tuple[int, ...]:
-        return tuple(self._processor.encode(_unmarked(word), out_type=int)) or (UNK,)
+        return tuple(self._processor.encode(word, out_type=int))
 
     def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
-        texts = self._texts
-        text = "".join([texts[token] for token in ids])
-        return " ".join(_whole_bytes(text).split())
+        return " ".join(_whole_bytes(self._joined(ids)).split())
 
-    def starts_word(self, token: int) -> bool:
+    def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        text = self.decode(ids)
+        return text[: max(text.rfind(" "), 0)]
+
+    def _joined(self, ids: Sequence[int]) -> str:
+        texts = self._texts
+        return "".join([texts[token] for token in ids])
+
+    def opens_word(self, token: int) -> bool:
         return token in (PAD, EOS) or self._texts[token].startswith(" ")
+
+    def closes_word(self, token: int) -> bool:
+        return True
+
+    def attaches(self, token: int) -> bool:
+        return False
 
     def piece(self, token: int) -> str:
         if token in _SPECIAL:
@@ -139,6 +164,51 @@ class SentencePieces:
         if self._processor.is_byte(token):
             return bytes([int(piece[1:-1], 16)]).decode("utf-8", "surrogateescape")
         return piece.replace(_SPACE, " ")
+
+
+class WordFinalPieces(SentencePieces):
+    """Pieces that carry the space at the end of a word, so that a word's last piece says that the word is complete.
+
+    Punctuation after a word is a piece of its own that says "no space before me" (￭). So a word never waits for its comma, and
+    the comma changes nothing that stands. Digits are single pieces, and a character that is not in the vocabulary is its bytes, so
+    that both can be copied.
+    """
+
+    kind = "word-final"
+    TRAINING: ClassVar[dict[str, Any]] = {
+        "treat_whitespace_as_suffix": True,
+        "split_digits": True,
+        "byte_fallback": True,
+    }
+
+    def _pieces(self, word: str) -> tuple[int, ...]:
+        return tuple(token for part in _detached(word) for token in self._processor.encode(part, out_type=int))
+
+    @staticmethod
+    def _training_line(line: str) -> str:
+        return " ".join(part for word in line.split() for part in _detached(word))
+
+    def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        end = next((end for end in range(len(ids), 0, -1) if self.closes_word(ids[end - 1])), 0)
+        return self.decode(ids[:end])
+
+    def _joined(self, ids: Sequence[int]) -> str:
+        return super()._joined(ids).replace(f" {_GLUE}", "").replace(_GLUE, "")
+
+    def opens_word(self, token: int) -> bool:
+        return not self.attaches(token)
+
+    def closes_word(self, token: int) -> bool:
+        return token in (PAD, EOS) or self._texts[token].endswith(" ")
+
+    def attaches(self, token: int) -> bool:
+        return self._texts[token].startswith(_GLUE)
+
+    def piece(self, token: int) -> str:
+        if token in _SPECIAL:
+            return _SPECIAL[token]
+        text = self._processor.id_to_piece(token).removeprefix(_GLUE)
+        return text.removesuffix(_SPACE) or _SPACE if text.endswith(_SPACE) else f"{text}·"
 
 
 class Words:
@@ -186,8 +256,17 @@ class Words:
         words = (self._words[token] for token in ids if token not in (PAD, EOS))
         return "".join(_spaced(words)) if tidy else " ".join(words)
 
-    def starts_word(self, token: int) -> bool:
-        return not (_ATTACHED.fullmatch(self._words[token]) and token not in _SPECIAL)
+    def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        return self.decode(ids, tidy=tidy)
+
+    def opens_word(self, token: int) -> bool:
+        return not self.attaches(token)
+
+    def closes_word(self, token: int) -> bool:
+        return True
+
+    def attaches(self, token: int) -> bool:
+        return token not in _SPECIAL and bool(_ATTACHED.fullmatch(self._words[token]))
 
     def piece(self, token: int) -> str:
         return self._words[token]
@@ -196,7 +275,12 @@ class Words:
         write_atomically(Path(path), "".join(f"{word}\n" for word in self._words[len(_SPECIAL) :]).encode())
 
 
-_KINDS: dict[str, type[SentencePieces | Words]] = {kind.kind: kind for kind in (SentencePieces, Words)}
+_KINDS: dict[str, type[SentencePieces | Words]] = {kind.kind: kind for kind in (WordFinalPieces, SentencePieces, Words)}
+
+
+def starts_word(vocabulary: Vocabulary, token: int, before: int | None) -> bool:
+    """Whether a new word begins with this id, after the one before it (None at the start of a sentence)."""
+    return before is None or (vocabulary.closes_word(before) and vocabulary.opens_word(token))
 
 
 def load_vocabulary(path: str | os.PathLike[str], kind: str) -> Vocabulary:
@@ -270,8 +354,17 @@ def _plain(word: str) -> str:
 
 
 def _unmarked(text: str) -> str:
-    """Without the mark that sentencepiece reads as a space."""
-    return text.replace(_SPACE, "_")
+    """Without the marks that stand for spacing."""
+    return text.replace(_SPACE, "_").replace(_GLUE, "■")
+
+
+_TRAILING = re.compile(r"(?<=.)[.,;:!?…)\]}»”“\"'’%]+$")
+
+
+def _detached(word: str) -> list[str]:
+    """A word and the signs right after it, each of them marked: Haus!" → Haus, ￭!, ￭"."""
+    core = _TRAILING.sub("", word)
+    return [core, *(_GLUE + sign for sign in word[len(core) :])]
 
 
 def _whole_bytes(text: str) -> str:

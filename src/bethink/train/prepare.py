@@ -24,7 +24,7 @@ from bethink.files import new_folder, read_json, write_atomically
 from bethink.folder import CONFIG, sha256
 from bethink.folder import find as find_model
 from bethink.model.config import LONGEST
-from bethink.text import EOS, SentencePieces, Vocabulary, Words, load_vocabulary
+from bethink.text import EOS, SentencePieces, Vocabulary, WordFinalPieces, Words, load_vocabulary
 from bethink.train.align import align
 from bethink.train.checkpoint import as_json
 from bethink.train.corpora import Pair, find, made_asr_like, read_pairs, tokenised
@@ -155,7 +155,8 @@ class Preparation:
             if self.text.kind == "words":
                 return Words.build(lines, minimum=self.text.least)
             sampled = _sampled(lines, self.text.sample / (self.written["train"] * len(sides)), self.seed)
-            return SentencePieces.train(sampled, self.folder / f"{sides[0]}.spm", self.text.size)
+            pieces = WordFinalPieces if self.text.kind == WordFinalPieces.kind else SentencePieces
+            return pieces.train(sampled, self.folder / f"{sides[0]}.spm", self.text.size)
         finally:
             self.progress.update(task, total=1, completed=1)
 
@@ -191,7 +192,7 @@ class Preparation:
         return None
 
     def _store(self, side: str, vocabulary: Vocabulary) -> dict[str, Any]:
-        file = f"{side}.{'spm' if vocabulary.kind == 'sentencepiece' else 'txt'}"
+        file = f"{side}.{'txt' if vocabulary.kind == 'words' else 'spm'}"
         vocabulary.save(self.folder / file)
         return {"kind": vocabulary.kind, "file": file, "size": len(vocabulary)}
 
