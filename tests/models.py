@@ -9,9 +9,12 @@ from bethink.model.transformer import Transformer
 
 SMALL = {"width": 16, "hidden": 32, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
 CAPSULES = CapsuleConfig(width=8, hidden=24)
+JOINT = CapsuleConfig(width=8, hidden=24, entry="joint")
 BUILDS = {
     "post": ModelConfig(20, 20, **SMALL, capsules=CAPSULES),
     "pre": ModelConfig(20, 20, **SMALL, norm="pre", capsules=CAPSULES),
+    "pre-joint": ModelConfig(20, 20, **SMALL, norm="pre", capsules=JOINT),
+    "post-joint": ModelConfig(20, 20, **SMALL, capsules=JOINT),
     "separate": ModelConfig(20, 24, **SMALL, share="none", capsules=CAPSULES),
     "deep": ModelConfig(
         20, 24, **{**SMALL, "encoder_layers": 3, "decoder_layers": 1}, share="target", capsules=CAPSULES

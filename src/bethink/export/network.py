@@ -226,13 +226,17 @@ class _Network:
         """Route what was read by the decoder states, give the degrees out, and return the changed states."""
         dims = ("B", 1, capsules.count, "I", capsules.width)
         votes, keys = (self.graph.input(f"capsules.{k}", np.float32, *dims) for k in range(2))
-        found, coupling = self._route(self.norm(states, "capsules.guide_norm"), votes, keys, readable, capsules)
+        guide = self.norm(states, "capsules.guide_norm")
+        found, coupling = self._route(guide, votes, keys, readable, capsules)
         translated, _ = coupling.split(capsules.translated, capsules.untranslated, axis=2)
         degrees = translated.sum(2).reshape(self.graph.concat([np.array([-1]), votes.size(3)], axis=0))
         self._degrees = degrees.take(self._cells)
         self.graph.output("degrees", self._degrees, np.float32, "R", "I")
         found = self._gathered(found, capsules.count * capsules.width)
-        together = self.norm(self.graph.concat([states, found], axis=-1), "capsules.feed_norm")
+        if capsules.entry == "joint":
+            together = self.norm(self.graph.concat([states, found], axis=-1), "capsules.feed_norm")
+        else:
+            together = self.graph.concat([guide, found * math.sqrt(capsules.width)], axis=-1)
         return states + self._linear(self._linear(together, "capsules.feed_in").op("Relu"), "capsules.feed_out")
 
     def _route(

@@ -5,6 +5,7 @@ Shapes: B stream, T target, I source, J capsule (translated first), C capsule wi
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -51,7 +52,7 @@ class Capsules(nn.Module):
         self.score = nn.Linear(size, 1, bias=False)  # w
         self.guide_norm = nn.LayerNorm(width)
         together = width + count * size
-        self.feed_norm = nn.LayerNorm(together)
+        self.feed_norm = nn.LayerNorm(together) if config.entry == "joint" else nn.Identity()
         self.feed_in = linear(together, config.hidden)
         self.feed_out = linear(config.hidden, width)
         self.dropout = nn.Dropout(dropout)
@@ -84,9 +85,10 @@ class Capsules(nn.Module):
             capsules[:, :, :first].flatten(2), capsules[:, :, first:].flatten(2), coupling[..., :first].sum(-1)
         )
 
-    def feed_back(self, states: Tensor, routing: Routing) -> Tensor:
-        """The decoder states, changed by what is translated and what is not."""
-        together = torch.cat([states, routing.translated, routing.untranslated], dim=-1)
+    def feed_back(self, states: Tensor, guide: Tensor, routing: Routing) -> Tensor:
+        """The decoder states, changed by what is translated and what is not; `guide` is the normalised states."""
+        beside, size = (states, 1.0) if self.config.entry == "joint" else (guide, math.sqrt(self.config.width))
+        together = torch.cat([beside, size * routing.translated, size * routing.untranslated], dim=-1)
         hidden = self.dropout(F.relu(self.feed_in(self.feed_norm(together))))
         return states + self.dropout(self.feed_out(hidden))  # type: ignore[no-any-return]
 

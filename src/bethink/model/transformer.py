@@ -120,7 +120,7 @@ class Transformer(nn.Module):
             return normalise(self.output_norm, states) if normal is None else normal, None
         guide = normalise(self.capsules.guide_norm, states) if normal is None else normal
         routing = self.capsules.route(guide, votes, readable)
-        return normalise(self.output_norm, self.capsules.feed_back(states, routing)), routing
+        return normalise(self.output_norm, self.capsules.feed_back(states, guide, routing)), routing
 
     def logits(self, output: Tensor) -> Tensor:
         return F.linear(output, self.output_embedding.weight)
