@@ -162,7 +162,9 @@ def test_bytes_are_the_same_however_they_come(build: str, tmp_path: Path) -> Non
             backend.read([(slot, source[n : n + piece])])
         cuts = [slice(n, n + rows) for n in range(0, 20, rows)]
         found = [backend.step([Rows(slot, cut.start, tokens[cut], prefixes[cut])])[0] for cut in cuts]
-        answers.append([(row.candidate, row.confidence, row.stability, *row.degrees) for row in itertools.chain(*found)])
+        answers.append(
+            [(row.candidate, row.confidence, row.stability, *row.degrees) for row in itertools.chain(*found)]
+        )
     assert answers[0] == answers[1] == answers[2]
 
 

@@ -111,7 +111,9 @@ def test_a_bank_of_equal_models_is_the_model(
     files = ["--source", str(text), "--reference", str(references), "--policy", "adaptive:k_max=3"]
     run(capsys, "evaluate", *files, "--models", *[str(model)] * 3, "--out", str(tmp_path / "per_lag"))
     run(capsys, "evaluate", *files, "--model", str(model), "--out", str(tmp_path / "one"))
-    per_lag, one = (json.loads((tmp_path / name / "results.json").read_text())["results"][0] for name in ("per_lag", "one"))
+    per_lag, one = (
+        json.loads((tmp_path / name / "results.json").read_text())["results"][0] for name in ("per_lag", "one")
+    )
     assert per_lag["latency"] == one["latency"]
     assert per_lag["quality"] == one["quality"]
     assert per_lag["model"] == "random and 2 more"

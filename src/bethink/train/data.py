@@ -24,6 +24,7 @@ from bethink.errors import BethinkError, DataError
 from bethink.files import read_json
 from bethink.text import PAD
 from bethink.train.paths import PathConfig, sample
+from bethink.train.units import Counter, count_tokens
 
 MANIFEST = "manifest.json"
 AGAIN = "remove the folder and make it again with: bethink prepare RECIPE"
@@ -191,12 +192,21 @@ def bands(target: Ints, tokens: int) -> Ints:
 class Batches:
     """The training updates of a corpus, each at hand under its number."""
 
-    def __init__(self, corpus: Corpus, paths: PathConfig, *, tokens: int, buckets: int = 1, seed: int = 1) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        paths: PathConfig,
+        *,
+        tokens: int,
+        buckets: int = 1,
+        seed: int = 1,
+        units: Counter = count_tokens,
+    ) -> None:
         if not len(corpus):
             raise DataError(
                 "the training corpus is empty; look at the counts in manifest.json to see what the filters dropped"
             )
-        self.corpus, self.paths, self.buckets, self.seed = corpus, paths, buckets, seed
+        self.corpus, self.paths, self.buckets, self.seed, self.units = corpus, paths, buckets, seed, units
         self.plan = plan(corpus, tokens)
         self.per_epoch = math.ceil((len(self.plan.edges) - 1) / buckets)
         self._epoch = lru_cache(maxsize=2)(self._shuffled)
@@ -229,8 +239,7 @@ class Batches:
             None if found is None else torch.from_numpy(found) for found in (s.padded_links(sentences) for s in sides)
         ]
         generator = torch.Generator().manual_seed(mix(self.seed, number, place))
-        lengths = torch.from_numpy(self.corpus.source.lengths[sentences])
-        return Batch(source, target, sample(self.paths, lengths, target.shape[1], generator), *links)
+        return Batch(source, target, sample(self.paths, self.units(source, target), generator), *links)
 
     def _shuffled(self, epoch: int) -> tuple[Ints, Ints]:
         """The sentences as planned, those of equal lengths in random order; and the buckets in random order."""

@@ -84,16 +84,20 @@ def _device(name: str | None) -> torch.device:
 class Flat:
     """All parameters of a module as slices of one tensor, and their gradients as slices of another.
 
-    So adding up over processes, clipping and the optimizer's step are each one operation on one tensor.
+    So adding up over processes, clipping and the optimizer's step are each one operation on one tensor. Those whose names begin with one
+    of `last` stand at the end, from `split` on.
     """
 
-    def __init__(self, module: nn.Module) -> None:
-        named = dict(module.named_parameters())
+    def __init__(self, module: nn.Module, last: tuple[str, ...] = ()) -> None:
+        named = dict(sorted(module.named_parameters(), key=lambda item: item[0].startswith(last)))
+        self.split = 0
         self.places: dict[str, tuple[int, torch.Size]] = {}
         end = 0
         for name, parameter in named.items():
             self.places[name] = (end, parameter.shape)
             end += -(-parameter.numel() // ALIGN) * ALIGN
+            if not name.startswith(last):
+                self.split = end
         first = next(iter(named.values()))
         self.values = nn.Parameter(torch.zeros(end, device=first.device, dtype=first.dtype))
         self.values.grad = self.gradient = torch.zeros_like(self.values.data)

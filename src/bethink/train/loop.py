@@ -16,7 +16,9 @@ from bethink.errors import BethinkError, DataError, TrainingError
 from bethink.files import new_folder, write_atomically
 from bethink.folder import WEIGHTS
 from bethink.model.transformer import Transformer
+from bethink.text import load_vocabulary
 from bethink.train import checkpoint
+from bethink.train.bounds import TokenBounds, token_bounds
 from bethink.train.data import Batch, Batches, Corpus, Update, in_order, manifest, mix, read_manifest
 from bethink.train.distributed import Flat, Processes, processes
 from bethink.train.graphs import Replay, compile_parts
@@ -24,7 +26,10 @@ from bethink.train.log import Log, Totals
 from bethink.train.losses import Objective, shift
 from bethink.train.paths import wait_k
 from bethink.train.recipe import Recipe, TrainConfig, differences
+from bethink.train.units import Counter, WordCounter, count_tokens
 
+NEW = ("model.capsules.", "constraints.")  # parameters that fine-tuning to PED adds to a base model
+BOUNDED = 8  # updates that the bounds of L_T are computed from
 MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's names for its running means
 SMALLEST_RATE = 1e-7  # where warm-up begins
 VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losses compare
@@ -90,6 +95,15 @@ def learning_rate(config: TrainConfig, done: int) -> float:
     return config.rate * (1 - part if config.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2)
 
 
+def _units(recipe: Recipe, about: dict[str, Any], data: Path) -> Counter:
+    """What the paths of a recipe count."""
+    if recipe.paths.unit == "token":
+        return count_tokens
+    return WordCounter(
+        *(load_vocabulary(data / about[side]["file"], about[side]["kind"]) for side in ("source", "target"))
+    )
+
+
 class Trainer:
     """One process's part in the training of one run."""
 
@@ -99,18 +113,21 @@ class Trainer:
         self.recipe, self.config, self.run, self.group = recipe, recipe.train, run, group
         self.fingerprint = about["fingerprint"]
         self.origin: dict[str, str] | None = None  # the run it began with
+        self.bounds: TokenBounds | None = None  # of L_T, computed when first told
         torch.manual_seed(self.config.seed)
         model = Transformer(recipe.sized(about["source"]["size"], about["target"]["size"]))
         self.objective = Objective(model, recipe.losses).to(group.device)
-        self.flat = Flat(self.objective)
+        self.flat = Flat(self.objective, NEW)
         self.optimizer = self._optimizer()
         self.done = self._restore(init)
+        self.units = _units(recipe, about, data)
         self.batches = Batches(
             Corpus(data, "train"),
             recipe.paths,
             tokens=self.config.tokens,
             buckets=self.config.buckets,
             seed=self.config.seed,
+            units=self.units,
         )
         if recipe.losses.degree and self.batches.corpus.source.links is None:
             raise DataError(
@@ -181,7 +198,7 @@ class Trainer:
         within = (self.config.clip / (norm + 1e-6)).clamp(max=1.0) if self.config.clip else 1.0
         self.flat.gradient.mul_(within / update.tokens)
         for settings in self.optimizer.param_groups:
-            settings["lr"] = learning_rate(self.config, update.number)
+            settings["lr"] = learning_rate(self.config, update.number) * settings["factor"]
         self.optimizer.step()
         totals.close(update, norm)
 
@@ -204,7 +221,7 @@ class Trainer:
             sums = self.group.add(totals.sums).tolist()
             if log:
                 rate = {"epoch": self.done / self.batches.per_epoch, "rate": learning_rate(self.config, self.done - 1)}
-                log.record("train", self.done, totals.values(sums) | rate)
+                log.record("train", self.done, self._with_learned_share(totals.values(sums)) | rate)
         if validating:
             with torch.compiler.set_stance("force_eager"):  # compiling for what is so rare takes longer than it saves
                 losses = self.validate()
@@ -213,6 +230,16 @@ class Trainer:
         if saving and self.group.main:
             self._save()
         return Totals(self.group.device) if telling else totals
+
+    def _with_learned_share(self, told: dict[str, float]) -> dict[str, float]:
+        """How much of what L_T can teach has been learned, beside L_T itself."""
+        if "token" not in told:
+            return told
+        if self.bounds is None:
+            batches = (part for number in range(BOUNDED) for part in self.batches.update(number).parts)
+            config = self.objective.model.config
+            self.bounds = token_bounds(batches, config.source_vocabulary, config.target_vocabulary)
+        return told | {"token learned": self.bounds.learned(told["token"])}
 
     def _require_finite(self, totals: Totals) -> None:
         bad = int(self.group.largest(totals.bad))
@@ -234,9 +261,9 @@ class Trainer:
         sums = torch.zeros(len(paths), dtype=torch.float64, device=self.group.device)
         for sentences in in_order(self.dev, self.config.tokens)[self.group.rank :: self.group.count]:
             source, target = (torch.from_numpy(side.padded(sentences)) for side in (self.dev.source, self.dev.target))
-            lengths = torch.from_numpy(self.dev.source.lengths[sentences])
+            units = self.units(source, target)
             for n, lag in enumerate(paths.values()):
-                batch = Batch(source, target, wait_k(lag, lengths, target.shape[1])).to(self.group.device)
+                batch = Batch(source, target, wait_k(lag, units)).to(self.group.device)
                 with self._autocast():
                     forward = self.objective.model(batch.source, shift(batch.target), batch.path)
                     sums[n] += self.objective.likelihood(forward, batch.target)[0]
@@ -250,8 +277,13 @@ class Trainer:
 
     def _optimizer(self) -> torch.optim.Optimizer:
         """Adam as the authors had it: betas 0.9 and 0.98, epsilon 1e-8, and weight decay apart from the gradient."""
+        new = self.config.new_rate / self.config.rate if self.config.new_rate and self.config.rate else 1.0
+        parts = [(slice(0, self.flat.split), 1.0), (slice(self.flat.split, None), new)]
+        groups = [(torch.nn.Parameter(self.flat.values.data[part]), part, factor) for part, factor in parts]
+        for values, part, _ in groups:
+            values.grad = self.flat.gradient[part]
         return torch.optim.AdamW(
-            [self.flat.values],
+            [{"params": [values], "factor": factor} for values, _, factor in groups if len(values)],
             lr=self.config.rate,
             betas=(0.9, 0.98),
             weight_decay=self.config.weight_decay,
@@ -266,7 +298,13 @@ class Trainer:
             done.fill_(self._load(moments, init))
         for tensor in (self.flat.values.data, *moments.values(), done):
             self.group.share(tensor)
-        self.optimizer.state[self.flat.values] = {"step": done.clone(), **moments}
+        self.moments, start = moments, 0
+        for (values,) in (group["params"] for group in self.optimizer.param_groups):
+            part = slice(start, start := start + len(values))
+            self.optimizer.state[values] = {
+                "step": done.clone(),
+                **{name: all_[part] for name, all_ in moments.items()},
+            }
         return int(done)
 
     def _load(self, moments: dict[str, Tensor], init: Path | None) -> int:
@@ -295,6 +333,6 @@ class Trainer:
 
     def _save(self) -> None:
         weights = self.flat.slices(self.flat.values.data)
-        moments = self._named(self.optimizer.state[self.flat.values])
+        moments = self._named(self.moments)
         checkpoint.save(self.run, self.done, weights, moments, {"data": self.fingerprint, "origin": self.origin})
         checkpoint.prune(self.run, self.config.keep)

@@ -25,6 +25,7 @@ if FUSED:
 
 Parts = tuple[Tensor, Tensor]
 
+SMOOTHING = 0.1  # of the bags of words: what their distribution leaves to all other words
 SURE = 1e-4  # no degree is taken for surer than this
 CHUNK = 1 << 28  # elements of a B x T x vocabulary array made at a time
 
@@ -134,23 +135,26 @@ def token_loss(
     return written + read
 
 
-def bag_loss(
-    features: Tensor, table: Tensor, words: Tensor, sizes: Tensor, valid: Tensor, smoothing: float = 0.1
-) -> Tensor:
-    """Cross-entropy between a softmax over `table` and the bag of the first sizes[b, t] of words[b], averaged over valid steps.
+def bag_loss(features: Tensor, table: Tensor, words: Tensor, sizes: Tensor, valid: Tensor) -> Tensor:
+    """Cross-entropy between a softmax over `table` and the bag of the first sizes[b, t] of words[b], averaged over valid steps."""
+    evenly = SMOOTHING / (len(table) - 2)  # all words but PAD and, since nearly all are outside the bag, one
+    distinct, shares = bags(words, sizes, evenly)
+    weights = valid.float() / valid.float().sum(dim=1, keepdim=True).clamp(min=1)
+    return cross_entropy(features, table, distinct, shares, weights, evenly, first=PAD + 1)[0]
 
-    As in the authors' code the bag gets 1 - smoothing, and every word outside it an equal share of the rest.
+
+def bags(words: Tensor, sizes: Tensor, evenly: float) -> tuple[Tensor, Tensor]:
+    """The distinct words among the first sizes[b, t] of words[b], else PAD, and what each of them gets beyond `evenly`: both B T W.
+
+    As in the authors' code the bag gets 1 - SMOOTHING, and every word outside it an equal share of the rest.
     """
     same = words[:, :, None] == words[:, None, :]  # B W W
     first = ~same.tril(diagonal=-1).any(dim=-1) & (words != PAD)  # B W: where a word stands for the first time
     inside = readable_mask(sizes, words.shape[1]) & (words != PAD)[:, None]  # B T W
     counts = inside.float() @ same.float()
     in_bag = inside & first[:, None]
-    evenly = smoothing / (len(table) - 2)  # all words but PAD and, since nearly all are outside the bag, one
-    shares = (1 - smoothing) * counts / inside.sum(dim=-1, keepdim=True).clamp(min=1) - evenly
-    weights = valid.float() / valid.float().sum(dim=1, keepdim=True).clamp(min=1)
-    distinct = words[:, None].where(in_bag, PAD)
-    return cross_entropy(features, table, distinct, shares * in_bag, weights, evenly, first=PAD + 1)[0]
+    shares = (1 - SMOOTHING) * counts / inside.sum(dim=-1, keepdim=True).clamp(min=1) - evenly
+    return words[:, None].where(in_bag, PAD), shares * in_bag
 
 
 def cross_entropy(

@@ -70,7 +70,7 @@ LEAST = {
     "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
     "train": {
         **dict.fromkeys(("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"), 1),
-        **dict.fromkeys(("rate", "warmup", "weight_decay", "clip", "seed"), 0),
+        **dict.fromkeys(("rate", "new_rate", "warmup", "weight_decay", "clip", "seed"), 0),
     },
 }
 
@@ -103,11 +103,12 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    kind: Literal["sentencepiece", "words"] = "sentencepiece"
+    # word-final: byte pairs that mark the end of a word; sentencepiece: its beginning; words: whole words
+    kind: Literal["word-final", "sentencepiece", "words"] = "word-final"
     joint: bool = True  # one vocabulary for both languages
-    size: int = 16000  # of a sentencepiece vocabulary
+    size: int = 16000  # pieces
     least: int = 1  # words: how often one must occur to be known
-    sample: int = 1_000_000  # lines to learn sentencepieces from
+    sample: int = 1_000_000  # lines to learn pieces from
     tokenise: Literal["none", "moses", "moses-aggressive"] = "none"
     lower: bool = False
 
@@ -119,6 +120,7 @@ class TrainConfig:
     buckets: int = 1  # per update, each of sentences of similar length
     split: int = 1  # parts a bucket is computed in, to fit into memory; the result is the same
     rate: float = 5e-4  # highest learning rate
+    new_rate: float = 0.0  # the same for what fine-tuning adds, the capsules and their heads; 0: as for the rest
     warmup: int = 4000
     schedule: Literal["inverse-sqrt", "linear", "cosine"] = "inverse-sqrt"
     weight_decay: float = 0.0
@@ -272,7 +274,13 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
         section, setting = key.split(".")
         if setting in getattr(file, section):
             raise UsageError(f"{key} cannot be set by itself; it follows from {reason}")
-    capsules = _build(CapsuleConfig, file.model.get("capsules", {}), "model.capsules")
+    width = file.model.get(
+        "width", ModelConfig.width
+    )  # capsules are as large as the model asks for, if nobody says otherwise
+    sizes = {"width": width // 2, "hidden": 2 * width} if type(width) is int and width > 1 else {}
+    capsules = _build(
+        CapsuleConfig, sizes | _require_table("model.capsules", file.model.get("capsules", {})), "model.capsules"
+    )
     sizes = {"source_vocabulary": 0, "target_vocabulary": 0, "causal": system.causal}
     model = _build(ModelConfig, {**file.model, **sizes, "capsules": capsules if system.capsules else None}, "model")
     recipe = Recipe(

@@ -1,0 +1,65 @@
+"""How much of the token constraint L_T has been learned: what a constant guess loses, and what a perfect one still does.
+
+A bag of words is a distribution, so even the best prediction has a loss: the bag's own entropy. The best prediction that looks at
+nothing is the mean of all bags. Training moves the loss from the second towards the first; the share of that way is the learned share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from bethink.text import PAD
+from bethink.train.data import Batch
+from bethink.train.losses import SMOOTHING, bags
+
+
+@dataclass(frozen=True)
+class TokenBounds:
+    """L_T per sentence, both bags added up."""
+
+    constant: float  # of the best guess that is always the same
+    perfect: float  # of the bags themselves
+
+    def learned(self, loss: float) -> float:
+        return (self.constant - loss) / (self.constant - self.perfect)
+
+
+def token_bounds(batches: Iterable[Batch], source_vocabulary: int, target_vocabulary: int) -> TokenBounds:
+    written, read = _Bags(target_vocabulary), _Bags(source_vocabulary)
+    for batch in batches:
+        steps = torch.arange(batch.target.shape[1])
+        real = batch.target != PAD
+        written.add(batch.target, steps.expand_as(batch.target), real & (steps > 0))
+        read.add(batch.source, batch.path, real)
+    return TokenBounds(written.constant() + read.constant(), written.perfect() + read.perfect())
+
+
+class _Bags:
+    """The bags of one side: their mean, and their mean entropy; every sentence counts as much, and in it every step."""
+
+    def __init__(self, vocabulary: int) -> None:
+        self._evenly = SMOOTHING / (vocabulary - 2)
+        self._mean = torch.zeros(vocabulary, dtype=torch.float64)
+        self._entropy, self._weight = 0.0, 0.0
+
+    def add(self, words: Tensor, sizes: Tensor, valid: Tensor) -> None:
+        distinct, shares = bags(words, sizes, self._evenly)
+        weights = (valid / valid.sum(dim=1, keepdim=True).clamp(min=1)).double()
+        inside = (shares > 0) & (distinct != PAD)
+        chances = torch.where(inside, shares + self._evenly, 1.0).double()
+        others = len(self._mean) - 1 - inside.sum(dim=-1)
+        entropy = -(chances * chances.log()).sum(dim=-1) - others * self._evenly * torch.tensor(self._evenly).log()
+        self._entropy += float((weights * entropy).sum())
+        self._mean.index_add_(0, distinct.flatten(), (weights[..., None] * shares * inside).flatten())
+        self._weight += float(weights.sum())
+
+    def constant(self) -> float:
+        chances = self._mean[PAD + 1 :] / self._weight + self._evenly
+        return -float((chances * (chances / chances.sum()).log()).sum())
+
+    def perfect(self) -> float:
+        return self._entropy / self._weight
