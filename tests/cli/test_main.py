@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.needs import needed
 
 import bethink
 from bethink.cli import main, parser
@@ -211,7 +210,7 @@ def test_a_device_that_is_not_there(
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
 def test_shtab_completes_verbs_and_flags(shell: str) -> None:
     """What `bethink --help` says: shtab, a library of its own, reads our parser."""
-    shtab = needed("shtab")
+    shtab = pytest.importorskip("shtab")
     script = shtab.complete(parser(), shell)
     assert all(verb in script for verb in VERBS)
     assert "--quality-profile" in script
