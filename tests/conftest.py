@@ -10,6 +10,9 @@ import pytest
 from hypothesis import settings
 
 from bethink.text import SentencePieces
+from tests.no_skips import pytest_make_collect_report, pytest_runtest_makereport
+
+__all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]  # hooks
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 

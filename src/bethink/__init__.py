@@ -26,6 +26,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})  # those that are loaded when they are asked for, too
+
+
 def __getattr__(name: str) -> object:
     if name in ("Session", "Translator"):
         from bethink import translator

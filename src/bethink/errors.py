@@ -11,7 +11,9 @@ BethinkError
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class BethinkError(Exception):
@@ -40,10 +42,31 @@ class MissingExtra(BethinkError):
     """Raised where a verb needs an optional part; names the command that installs it."""
 
     def __init__(self, what: str, extra: str) -> None:
-        super().__init__(
-            f"{what} needs the '{extra}' extra; install it with: pip install 'bethink[{extra}]', "
-            f"in a clone with: pip install -c constraints.txt -e '.[{extra}]'"
-        )
+        super().__init__(f"{what} needs the '{extra}' extra; install it with: {install_command(extra)}")
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation, whether it came from a clone, a wheel, a URL or an index."""
+    import json
+    import shlex
+    import shutil
+    from importlib import metadata
+
+    beside = shutil.which("pip") == str(Path(sys.executable).with_name("pip"))
+    install = "pip install" if beside else f"{shlex.quote(sys.executable)} -m pip install"
+    clone = Path(__file__).parents[2]
+    if (clone / "src" / "bethink").is_dir() and (clone / "pyproject.toml").is_file():
+        return f"{install} -c {shlex.quote(f'{clone}/constraints.txt')} -e {shlex.quote(f'{clone}[{extra}]')}"
+    try:
+        came_from = json.loads(metadata.distribution("bethink").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        came_from = {}
+    if "url" not in came_from:
+        return f"{install} 'bethink[{extra}]'"
+    url = came_from["url"]
+    if repository := came_from.get("vcs_info"):
+        url = f"{repository['vcs']}+{url}@{repository['commit_id']}"
+    return f"{install} {shlex.quote(f'bethink[{extra}] @ {url}')}"
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:

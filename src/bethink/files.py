@@ -47,9 +47,13 @@ def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
     return values
 
 
-def conversion(byte: int) -> str:
-    """What to do about a text that has a byte which UTF-8 has not; 0xfe and 0xff are how UTF-16 begins."""
-    return f"convert the text first, as in: iconv -f {'UTF-16' if byte >= 0xFE else 'LATIN1'} -t UTF-8"
+def not_utf8(name: str | os.PathLike[str], error: UnicodeDecodeError, line: int = 1) -> str:
+    """The sentence about a text that is not UTF-8; the bytes of `error` begin in `line`. UTF-16 begins with 0xfe or 0xff."""
+    line, byte = line + error.object[: error.start].count(b"\n"), error.object[error.start]
+    return (
+        f"{os.fspath(name)}, line {line} is not UTF-8 (it has a byte 0x{byte:02x}); "
+        f"convert the text first, as in: iconv -f {'UTF-16' if byte >= 0xFE else 'LATIN1'} -t UTF-8"
+    )
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bethink.errors import BethinkError, ModelError
+from bethink.errors import BethinkError, ModelError, UsageError
 from bethink.files import read_json, write_atomically
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
@@ -119,6 +119,8 @@ def create(
 
 def find(name: str | os.PathLike[str]) -> Path:
     """Where a model is: a folder, or a name looked up in ./models, $BETHINK_MODELS, the user's cache and the package."""
+    if not isinstance(name, str | os.PathLike):
+        raise UsageError(f"the model must be a name or a folder, as in 'de-en', not {type(name).__name__}")
     for place in (Path(name), Path(name) / "model"):  # a run holds its model in a folder of its own
         if (place / CONFIG).is_file():
             return place

@@ -22,6 +22,7 @@ from bethink.trace import Step, Translation, shown
 
 # Of a batch, one in so many places must be free before new sentences take them: a GPU reads a few in the time it takes for many.
 TOGETHER = 8
+MOST_THREADS = max(64, os.cpu_count() or 1)
 
 
 class Translator:
@@ -66,12 +67,16 @@ class Translator:
         return Session(self, self.served(policy), engine or Engine(self.backend))
 
     def translate(self, text: str, policy: str | Policy | None = None) -> str:
-        """A whole text at once, through the very same steps as a stream."""
+        """The translation of a whole text, as a str; `translate_many` gives each line's steps and delays as well."""
         return shown(list(self.stream([text], policy)))
 
     def stream(self, chunks: Iterable[str], policy: str | Policy | None = None) -> Iterator[Step]:
         """Steps as text arrives, however it is cut."""
-        session = self.session(policy)
+        if not isinstance(chunks, Iterable):
+            raise UsageError(f"the text must be an iterable of str, as in [text], not {type(chunks).__name__}")
+        return self._steps(chunks, self.session(policy))
+
+    def _steps(self, chunks: Iterable[str], session: Session) -> Iterator[Step]:
         try:
             for chunk in chunks:
                 yield from session.feed(chunk)
@@ -87,7 +92,10 @@ class Translator:
         batch: int = 64,
         engine: Engine | None = None,
     ) -> Iterator[Translation]:
-        """One stream per line, `batch` of them at a time, results in order; lines are not split into sentences."""
+        """A `Translation` for each line, in order: its `text`, and every step that led to it.
+
+        Lines are not split into sentences; `batch` of them are translated at a time.
+        """
         done: dict[int, Translation] = {}
         following = 0
         for number, translation in self._translated(self._numbered(sentences), policy, batch, engine):
@@ -157,6 +165,8 @@ class Translator:
     def served(self, policy: str | Policy | None) -> Policy:
         """The policy that was asked for, by default the translator's own; raises for one that the model cannot serve."""
         chosen = self.policy if policy is None else parse(policy) if isinstance(policy, str) else policy
+        if not callable(getattr(chosen, "decide", None)):
+            raise UsageError(f"the policy must be a str such as 'wait-k:k=3', or a Policy, not {type(chosen).__name__}")
         check(self.backend, chosen)
         return chosen
 
@@ -326,15 +336,22 @@ def require_text(text: str, where: str) -> None:
 def _load(folder: folders.Folder, backend: str | None, device: str | None, threads: int) -> Backend:
     if backend not in (None, "onnx", "torch"):
         raise unknown("backend", backend, ("onnx", "torch"))
+    if type(threads) is not int or not 0 <= threads <= MOST_THREADS:
+        raise UsageError(f"threads is {threads}, expected 1 to {MOST_THREADS}, or 0 for as many as there are cores")
     if backend == "onnx" and device is not None:
         raise UsageError(f"device {device} is for the torch backend; the onnx backend runs on the CPU")
     if backend != "torch" and device is None and folder.has("decoder.onnx"):
         from bethink.backend.onnx import OnnxBackend
 
         return OnnxBackend.load(folder.path, threads=threads)
-    if backend == "onnx" or not folder.has(folders.WEIGHTS):
+    if backend == "onnx":
         raise ModelError(
-            f"the model in {folder.path} has no {'ONNX graphs' if backend == 'onnx' else 'weights for torch'}"
+            f"the model in {folder.path} has no ONNX graphs; make them with: bethink export {folder.path} --to DIR"
+        )
+    if not folder.has(folders.WEIGHTS):
+        raise ModelError(
+            f"the model in {folder.path} has no weights for torch, only ONNX graphs, which run on the CPU; leave the backend and the "
+            "device out, or name a model made with: bethink export RUN --to DIR --weights"
         )
     try:
         from bethink.backend.torch import TorchBackend

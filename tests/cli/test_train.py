@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bethink.cli import main
+from bethink.translator import Translator
 
 RECIPE = """
 about = "a few sentences of the toy language"
@@ -81,6 +82,8 @@ def test_folders_have_names_by_themselves(
     train = ["train", "small.toml", "--device", "cpu", "train.updates=1"]
     assert run(capsys, *train, "system=multi-path").strip() == "runs/small-multi-path/model"
     assert run(capsys, *train, "--from", "runs/small-multi-path").strip() == "runs/small-ped/model"
+    assert run(capsys, "export", "runs/small-ped", "--to", "models/mine").strip() == "models/mine"
+    assert Translator("mine").name == "mine"
 
 
 def test_a_wrong_change_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

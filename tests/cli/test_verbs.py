@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -204,8 +205,20 @@ def test_explain_tells_of_what_is_not_utf8(
     (tmp_path / "latin").write_bytes(b"te gr\xfcn\n")
     with (tmp_path / "latin").open() as file:
         monkeypatch.setattr("sys.stdin", file)
-        assert main(["explain", "-", "--model", str(model)]) == 0
-    assert "standard input, line 1 is not UTF-8" in capsys.readouterr().err
+        assert main(["explain", "-", "--model", str(model)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "standard input, line 1 is not UTF-8" in err
+
+
+def test_explain_asks_for_its_extra_before_it_prints(
+    model: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    assert main(["explain", "te himu", "--model", str(model), "--out", "degree.svg"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "drawing needs the 'train' extra" in err
 
 
 @pytest.mark.parametrize("text", ["<b>", "\u200b"])

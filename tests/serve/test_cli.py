@@ -71,7 +71,7 @@ def test_without_the_extra(capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     monkeypatch.setattr(builtins, "__import__", without)
     code, text = complaint(capsys)
     assert code == 1
-    assert "pip install 'bethink[serve]'" in text
+    assert "serving needs the 'serve' extra; install it with: " in text
 
 
 def test_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,5 +166,5 @@ def test_options_that_cannot_be(options: dict[str, object], complaint: str) -> N
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "bethink.serve.cluster", raising=False)
-    with pytest.raises(MissingExtra, match="bethink\\[cluster\\]"):
+    with pytest.raises(MissingExtra, match="needs the 'cluster' extra"):
         importlib.import_module("bethink.serve.cluster")

@@ -1,6 +1,7 @@
 """The whole method, from nothing: a toy language is learned, and what the paper claims holds on it.
 
-The seed is a new one every time (BETHINK_SEED repeats a run), so that nothing can pass by luck alone.
+The seed is always the same, so that chance fails nobody's change; BETHINK_SEED=random draws another one and prints it, and
+BETHINK_SEED=7 takes that one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from bethink.evaluate.analyses.degree import degree_knowledge
 from bethink.policy import parse
 from bethink.translator import Translator
 
-SEED = int(os.environ.get("BETHINK_SEED", time.time_ns() % 10**6))
+ASKED = os.environ.get("BETHINK_SEED", "2022")
+SEED = time.time_ns() % 10**6 if ASKED == "random" else int(ASKED)
 PAIRS = list(toy.sentences(200, seed=SEED))
 LAGS = (1, 3, 5, 7, 9)
 

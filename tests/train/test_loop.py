@@ -249,7 +249,7 @@ def test_tensorboard_is_written_when_asked_for(tmp_path: Path, toy_data: Path, s
 
 def test_tensorboard_missing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(MissingExtra, match=r"bethink\[train\]"):
+    with pytest.raises(MissingExtra, match="needs the 'train' extra"):
         log.Log(tmp_path, 0, 1, tensorboard=True)
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from bethink import __version__
-from bethink.cli import analyze, bench, completion, evaluate, explain, serve, train, translate
+from bethink.cli import analyze, bench, evaluate, explain, serve, train, translate
 from bethink.cli.common import EXAMPLES, Help
 from bethink.errors import BethinkError, DataError, UsageError, unknown
 
-FAMILIES = (translate, serve, explain, evaluate, analyze, train, bench, completion)
+FAMILIES = (translate, serve, explain, evaluate, analyze, train, bench)
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for the signals SIGINT and SIGPIPE
 
 
@@ -33,7 +33,8 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES.format(
             "  echo 'Guten Morgen, meine Damen und Herren!' | bethink translate\n"
             "  bethink translate --watch --rate 150 speech.txt\n"
-            "  bethink COMMAND --help"
+            "  bethink COMMAND --help\n"
+            "  shtab --shell bash bethink.cli.parser      # prints completion for bash, zsh or tcsh (pip install shtab)"
         ),
         formatter_class=Help,
     )
@@ -90,7 +91,7 @@ def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> 
 
 def _require_verb(name: str, top: argparse.ArgumentParser) -> None:
     """Argparse would list the verbs without a guess at the one that was meant."""
-    verbs = completion.verbs(top)
+    verbs = next(action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction))
     if not name.startswith("-") and name not in verbs:
         raise unknown("command", name, verbs)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
 from bethink.policy import parse
@@ -101,6 +102,24 @@ def console(*, stderr: bool = False) -> Console:
 
     made = Console(stderr=stderr, highlight=False)
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=160)
+
+
+@contextmanager
+def bars() -> Iterator[Callable[[str, int, int], None]]:
+    """How far each part of the work has come (its name, done, total), as bars on a terminal."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    out = console(stderr=True)
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=out, disable=not out.is_terminal) as progress:
+
+        def told(part: str, done: int, total: int) -> None:
+            if part not in tasks:
+                tasks[part] = progress.add_task(part, total=total)
+            progress.update(tasks[part], completed=done)
+
+        yield told
 
 
 def count(text: str) -> int:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +12,7 @@ from bethink.cli.common import (
     above_zero,
     add_model,
     add_policy,
+    bars,
     console,
     count,
     open_translator,
@@ -22,11 +21,7 @@ from bethink.cli.common import (
 from bethink.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
-
     from bethink.evaluate import Result
-    from bethink.evaluate.run import Progress as Report
-    from bethink.policy import Policy
     from bethink.translator import Translator
 
 
@@ -46,6 +41,7 @@ def _add_evaluate(verbs: Verbs) -> None:
         (
             "--source test.de --reference test.en --policy wait-k:3 wait-k:5 pe:k=3 --out results",
             "--source test.de --reference test.en --clock --wpm 150 --out results",
+            "--model toy --source data/tiny/test.source.txt --reference data/tiny/test.target.txt --out results",
             "--rescore results/*/instances.log",
         ),
         run,
@@ -99,7 +95,7 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
     sources, references = evaluate.load_pairs(args.source, args.reference)
     translator = _bank(args) if args.models else open_translator(args)
     policies = args.policy or [translator.policy]
-    with _progress() as progress:
+    with bars() as told:
         return evaluate.evaluate(
             translator,
             sources,
@@ -107,7 +103,7 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
             policies,
             args.out,
             batch=args.batch,
-            progress=progress,
+            progress=lambda policy, done, total: told(str(policy), done, total),
             clock=args.clock,
             wpm=args.wpm,
         )
@@ -144,23 +140,6 @@ def _bank(args: argparse.Namespace) -> Translator:
     made = Translator.of(per_lag, first.source, first.target, name=name, policy=policy)
     made.fingerprint = "+".join(model.fingerprint for model in models)
     return made
-
-
-@contextmanager
-def _progress() -> Iterator[Report]:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    out = console(stderr=True)
-    with Progress(*columns, console=out, disable=not out.is_terminal) as bar:
-        tasks: dict[str, TaskID] = {}
-
-        def progress(policy: Policy, done: int, total: int) -> None:
-            if str(policy) not in tasks:
-                tasks[str(policy)] = bar.add_task(str(policy), total=total)
-            bar.update(tasks[str(policy)], completed=done)
-
-        yield progress
 
 
 def _add_plot(verbs: Verbs) -> None:

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, add_model, add_policy, console, describe, open_translator, verb
-from bethink.cli.translate import Decoder
 from bethink.errors import DataError
+from bethink.files import not_utf8
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,6 +50,10 @@ def add(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     text = _heard() if args.text == "-" else args.text.encode(errors="replace").decode()
     _require_some(text.split())
+    if args.out:  # what is missing for the picture is said before anything is printed
+        from bethink.evaluate import drawing
+
+        drawing.require(args.out)
     translator = open_translator(args)
     _require_some(translator.words(text))
     policy = args.policy or translator.policy
@@ -63,7 +67,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _heard() -> str:
-    return Decoder("standard input").decode(sys.stdin.buffer.read(), final=True)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise DataError(not_utf8("standard input", error)) from None
 
 
 def _require_some(words: Sequence[object]) -> None:

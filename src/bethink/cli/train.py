@@ -5,16 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from bethink.cli.common import Verbs, count, verb
+from bethink.cli.common import Verbs, bars, count, verb
 from bethink.errors import MissingExtra
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
 
 RECIPE = "the name of a built-in recipe, or a TOML file"
 CHANGES = "changes to the recipe, as in train.updates=5000 or system=wait-k"
@@ -34,9 +30,10 @@ def _add_prepare(verbs: Verbs) -> None:
         "prepare",
         "turn a corpus into what training reads",
         "Reads the recipe's corpora, cleans and tokenises them, learns the vocabularies and stores everything as packed numbers. The "
-        "folder appears only when it is complete; a folder already prepared from the same files is left as it is.",
+        "folder appears only when it is complete; a folder already prepared from the same files is left as it is. Its dev and test sets "
+        "stay readable, for 'bethink evaluate': dev.source.txt, dev.target.txt, test.source.txt and test.target.txt.",
         (
-            "tiny                                       # the toy language needs no files",
+            "tiny                                       # the toy language needs no files; it goes to data/tiny",
             "de-en --data corpora",
             "de-en --data corpora --out data/small text.size=8000",
             "de-en --data my-corpora --out data/mine --like models/de-en",
@@ -165,7 +162,7 @@ def run_judge(args: argparse.Namespace) -> int:
     with _extra("teaching a model to judge"):
         from bethink.train.judge import drawn, judge
     chosen = drawn(Path(args.source), args.lines, args.seed, Path(args.folder))
-    with _bars() as told:
+    with bars() as told:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
         verdict = judge(Path(args.folder), chosen, Path(args.to), told=told, **options)
     judged, confidence = (
@@ -180,24 +177,6 @@ def run_judge(args: argparse.Namespace) -> int:
         print("it judges no better than that; teach it with more lines, of the kind to be translated", file=sys.stderr)
     print(args.to)
     return 0
-
-
-@contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar for each part of the work, on a terminal."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    tasks: dict[str, TaskID] = {}
-    with Progress(console=console, disable=not console.is_terminal) as progress:
-
-        def told(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=total)
-            progress.update(tasks[what], completed=done)
-
-        yield told
 
 
 def _add_export(verbs: Verbs) -> None:
@@ -222,7 +201,7 @@ def _add_export(verbs: Verbs) -> None:
         help="of the weights: float32, or int8 for a quarter of the size and more speed (default: float32)",
     )
     made.add_argument("--policy", metavar="SPEC", help="the policy to recommend (default: the run's)")
-    made.add_argument("--name", help="what the model is called (default: as its recipe)")
+    made.add_argument("--name", help="what the model is called (default: as its folder)")
     made.add_argument("--about", metavar="TEXT", help="what the model is, in a few words, for whoever uses it")
     made.add_argument(
         "--weights", action="store_true", help="also copy the weights, so that torch can run or train the model"
@@ -233,7 +212,8 @@ def run_export(args: argparse.Namespace) -> int:
     with _extra("exporting a model"):
         from bethink.export import export
     about = {"description": args.about} if args.about else None
-    options = {"precision": args.precision, "policy": args.policy, "name": args.name}
+    name = args.name or Path(args.to).absolute().name
+    options = {"precision": args.precision, "policy": args.policy, "name": name}
     print(export(Path(args.folder), Path(args.to), about=about, weights=args.weights, **options))
     return 0
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import codecs
-import dataclasses
 import json
 import os
 import re
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from bethink.cli.common import Verbs, above_zero, add_model, add_policy, open_translator, verb
 from bethink.errors import DataError
-from bethink.files import conversion
+from bethink.files import not_utf8
 from bethink.policy import Action
 
 if TYPE_CHECKING:
@@ -28,6 +27,24 @@ if TYPE_CHECKING:
 CHUNK = 1 << 16
 PARTS = re.compile(r"\n|[^\n]+")  # lines and their ends
 SPOKEN = re.compile(r"\n|\S+[^\S\n]*|[^\S\n]+")  # the same, word by word
+
+
+FIELDS = {  # of a line of --json
+    "action": "READ: a source token was taken in; WRITE: a target token was committed",
+    "token": "its id in the model's vocabulary",
+    "text": "READ: the source word whose first token this is; WRITE: what to append to the translation, spaces included",
+    "sentence": "number of the sentence, from 0",
+    "read": "source tokens of the sentence read so far, this step and the sentence's end included",
+    "heard": "source words of the sentence read so far",
+    "written": "target tokens of the sentence written so far, this step included",
+    "deferred": "how often the next word has been weighed and put off",
+    "confidence": "WRITE: the model's probability of the token",
+    "stability": "WRITE: how likely more source would not have changed the token, if the model can judge that",
+    "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
+    "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
+    "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
+    "at": "milliseconds since the start",
+}
 
 
 def add(verbs: Verbs) -> None:
@@ -45,11 +62,18 @@ def add(verbs: Verbs) -> None:
         ),
         run,
     )
+    width = max(map(len, FIELDS)) + 2
+    made.epilog = f"{made.epilog}\n\nfields of --json (empty ones are left out; times are in milliseconds, as in docs/protocol.md):\n"
+    made.epilog += "\n".join(f"  {name:{width}}{what}" for name, what in FIELDS.items())
     made.add_argument("file", nargs="?", metavar="FILE", help="the text to translate, UTF-8 (default: standard input)")
     add_model(made)
     add_policy(made)
     form = made.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print every READ and WRITE as one JSON object per line")
+    form.add_argument(
+        "--json",
+        action="store_true",
+        help="print every READ and WRITE as one JSON object per line; its fields are listed below",
+    )
     form.add_argument(
         "--watch", action="store_true", help="for people: show what was heard, what was written, and why then"
     )
@@ -78,14 +102,14 @@ class Plain:
 
 
 class Json:
-    """Every step as a line of JSON, stamped with the seconds since the start."""
+    """Every step as a line of JSON, stamped with the milliseconds since the start."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
 
     def step(self, step: Step) -> None:
-        stamped = dataclasses.replace(step, at=time.monotonic() - self._start)
-        print(json.dumps(stamped.to_dict(), ensure_ascii=False), flush=True)
+        stamped = {**step.to_dict(), "at": round(1000 * (time.monotonic() - self._start))}
+        print(json.dumps(stamped, ensure_ascii=False), flush=True)
 
     def end_line(self) -> None:
         """A sentence's number says where it ends."""
@@ -94,13 +118,14 @@ class Json:
 def run(args: argparse.Namespace) -> int:
     with _source(args.file) as file:
         speaker = Speaker(open_translator(args), args.policy)
+        decoder = Decoder("standard input" if args.file in (None, "-") else args.file)
         with _show(args, speaker) as show:
-            for part in _parts(file, args.rate, _called(args.file)):
+            for part in _parts(_arriving(file, decoder), args.rate):
                 for step in speaker.finish() if part == "\n" else speaker.say(part):
                     show.step(step)
                 if part == "\n":
                     show.end_line()
-    return 0
+    return 1 if decoder.damaged else 0
 
 
 class Speaker:
@@ -162,14 +187,10 @@ def _source(name: str | None) -> Iterator[int]:
     yield sys.stdin.fileno()
 
 
-def _called(name: str | None) -> str:
-    return "standard input" if name in (None, "-") else str(name)
-
-
-def _parts(file: int, rate: float | None, name: str) -> Iterator[str]:
+def _parts(texts: Iterator[str], rate: float | None) -> Iterator[str]:
     """The text as it arrives, line ends apart and the last one added where it is missing; at `rate`, word by word."""
     due, part = 0.0, "\n"
-    for text in _arriving(file, name):
+    for text in texts:
         due = max(due, time.monotonic())
         for part in (SPOKEN if rate else PARTS).findall(text):
             if rate and not part.isspace():
@@ -180,18 +201,18 @@ def _parts(file: int, rate: float | None, name: str) -> Iterator[str]:
         yield "\n"
 
 
-def _arriving(file: int, name: str) -> Iterator[str]:
+def _arriving(file: int, decoder: Decoder) -> Iterator[str]:
     """Text as soon as its bytes are there, even in the middle of a line."""
-    decoder = Decoder(name)
     while data := os.read(file, CHUNK):
         yield decoder.decode(data)
     yield decoder.decode(b"", final=True)
 
 
 class Decoder:
-    """UTF-8 as it arrives. A stream must not die of bytes that are something else, but the first of them are told of."""
+    """UTF-8 as it arrives. Other bytes are replaced, so that a stream goes on; the first of them is reported at once."""
 
     def __init__(self, name: str) -> None:
+        self.damaged = False  # whether there were other bytes
         self._name = name
         self._line = 1
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
@@ -201,17 +222,10 @@ class Decoder:
         try:
             text = self._decoder.decode(data, final)
         except UnicodeDecodeError as error:
-            self._tell(error)
+            print(f"bethink: {not_utf8(self._name, error, self._line)}", file=sys.stderr)
+            self.damaged = True
             self._decoder.setstate(state)
             self._decoder.errors = "replace"
             text = self._decoder.decode(data, final)
         self._line += data.count(b"\n")
         return text
-
-    def _tell(self, error: UnicodeDecodeError) -> None:
-        line, byte = self._line + error.object[: error.start].count(b"\n"), error.object[error.start]
-        print(
-            f"bethink: {self._name}, line {line} is not UTF-8 (it has a byte 0x{byte:02x}), so its translation cannot be trusted; "
-            + conversion(byte),
-            file=sys.stderr,
-        )

@@ -49,17 +49,25 @@ _STYLE: dict[Any, Any] = {
 }
 
 
-@contextmanager
-def figure_in(out: str | os.PathLike[str], size: tuple[float, float]) -> Iterator[Figure]:
-    """An empty figure that is saved under `out` when the block ends well."""
+def require(out: str | os.PathLike[str]) -> str:
+    """The format that a file name asks for; raises if it cannot be drawn here."""
     ending = Path(out).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise UsageError(f"cannot draw '{out}': its name must end in {' or '.join('.' + name for name in FORMATS)}")
     try:
-        import matplotlib
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
     except ImportError:
         raise MissingExtra("drawing", "train") from None
+    return ending
+
+
+@contextmanager
+def figure_in(out: str | os.PathLike[str], size: tuple[float, float]) -> Iterator[Figure]:
+    """An empty figure that is saved under `out` when the block ends well."""
+    ending = require(out)
+    import matplotlib
+    from matplotlib.figure import Figure
+
     with matplotlib.rc_context(_STYLE):
         figure = Figure(figsize=size)
         yield figure

@@ -20,7 +20,7 @@ from typing import Any
 from bethink.errors import DataError
 from bethink.evaluate import latency, quality
 from bethink.evaluate.quality import Quality
-from bethink.files import conversion, write_atomically
+from bethink.files import not_utf8, write_atomically
 from bethink.trace import Translation
 
 LARGEST = 1e15  # of the numbers in a log; sums of them stay finite
@@ -215,8 +215,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
     except OSError as error:
         raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise DataError(f"{path} is not UTF-8 (byte {error.start} is 0x{byte:02x}); {conversion(byte)}") from None
+        raise DataError(not_utf8(path, error)) from None
     if not text.strip():
         raise DataError(f"{path} is empty; expected one sentence per line")
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bethink import __version__
-from bethink.errors import DataError, UsageError
+from bethink.errors import DataError, MissingExtra, UsageError
 from bethink.evaluate import latency
 from bethink.evaluate.instances import Instance, Scores, as_number, flaw, instance, read_lines, score, write, write_log
 from bethink.policy import Policy
@@ -234,7 +234,7 @@ def _caption(results: Sequence[Result]) -> str:
         for name, found in measures.items()
     }
     sizes = sorted({result.scores.sentences for result in results})
-    missing = ["BLEU needs the 'train' extra: pip install 'bethink[train]'"] if not lines else []
+    missing = [str(MissingExtra("BLEU", "train"))] if not lines else []
     return "\n".join([f"{', '.join(map(str, sizes))} sentences", *sorted(lines), *missing])
 
 
