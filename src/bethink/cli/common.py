@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from bethink.policy import parse
+from bethink.policy import listed, load
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EXAMPLES = "examples:\n{}"
 DEFAULT = "de-en"  # the model when none is named
-POLICIES = (
-    "offline, wait-k:k=3, adaptive:rho_1=0.6,rho_k=0.0,k_max=10, weigh:k=2,r=4,rate=1.2,rho=0.9, "
-    "pe:k=3,rho=0.24,r=2 or pe-flip:k=3,tau=0.12"
-)
 
 
 def verb(
@@ -76,11 +72,12 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
 
 def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     """One policy, by default the model's own; or several of them, any number of times."""
-    advice = f"when to speak: {POLICIES} (default: what the model recommends)"
+    known = ", ".join(spec for spec, _ in listed())
+    advice = f"when to speak: {known}, or module:Class of your own (default: what the model recommends)"
     if several:
-        parser.add_argument("--policy", type=parse, nargs="+", action="extend", metavar="SPEC", default=[], help=advice)
+        parser.add_argument("--policy", type=load, nargs="+", action="extend", metavar="SPEC", default=[], help=advice)
     else:
-        parser.add_argument("--policy", type=parse, metavar="SPEC", help=advice)
+        parser.add_argument("--policy", type=load, metavar="SPEC", help=advice)
 
 
 def open_translator(args: argparse.Namespace) -> Translator:
