@@ -39,7 +39,7 @@ def verb(
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Fills the paragraph to the width of the terminal, but leaves the examples as they are."""
+    """Fills the paragraph to the width of the terminal, but leaves policies and examples as they are."""
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
@@ -47,7 +47,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
             self._action_max_length += 2
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith("examples:"):
+        if text.startswith(("examples:", "policies ")):
             return super()._fill_text(text, width, indent)
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
@@ -70,10 +70,11 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
     )
 
 
-def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+def add_policy(parser: argparse.ArgumentParser, *, several: bool = False, more: str = "") -> None:
     """One policy, by default the model's own; or several of them, any number of times."""
-    known = ", ".join(spec for spec, _ in listed())
-    advice = f"when to speak: {known}, or module:Class of your own (default: what the model recommends)"
+    known = "\n".join(f"  {spec}\n      {about}" for spec, about in listed())
+    parser.epilog = f"policies and their defaults:\n{known}\n\n{parser.epilog}"
+    advice = f"when to write: a policy as below, or module:Class of your own{more} (default: what the model recommends)"
     if several:
         parser.add_argument("--policy", type=load, nargs="+", action="extend", metavar="SPEC", default=[], help=advice)
     else:
