@@ -10,9 +10,22 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
 from bethink.engine import Engine
-from bethink.policy import READ, RULES, WRITE, Action, Decision, Need, Policy, PostEvaluation, Progress, View, Weighing
-from bethink.policy.contract import PolicyBase
+from bethink.policy import (
+    READ,
+    RULES,
+    WRITE,
+    Action,
+    Decision,
+    Need,
+    Policy,
+    PolicyBase,
+    PostEvaluation,
+    Progress,
+    View,
+    Weighing,
+)
 from bethink.stream import Stream
+from bethink.text import Vocabulary
 from bethink.translator import Translator
 
 
@@ -125,11 +138,11 @@ class Numbering(Engine):
 
     _numbers: Iterator[int]
 
-    def open(self, policy: Policy) -> Stream:
+    def open(self, policy: Policy, target: Vocabulary | None = None) -> Stream:
         if isinstance(policy, ByLot):
             self._numbers = getattr(self, "_numbers", itertools.count())
             policy = replace(policy, sentence=next(self._numbers))
-        return super().open(policy)
+        return super().open(policy, target)
 
 
 class Lots(Translator):

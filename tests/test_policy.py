@@ -1,26 +1,65 @@
-"""Policies are pure functions with a text form."""
+"""Policies are pure functions with a text form, and the one place that knows their names, settings and reasons."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bethink.errors import UsageError
 from bethink.policy import (
+    RULES,
+    WRITE,
     Action,
     AdaptiveWaitK,
+    Decision,
     Need,
     Offline,
+    PolicyBase,
     PostEvaluation,
     PostEvaluationFlip,
+    Reason,
+    View,
     WaitK,
     Weighing,
+    curve,
+    explain,
+    listed,
+    load,
     parse,
+    reasons,
+    setting,
 )
+
+
+@dataclass(frozen=True)
+class Wordy(PolicyBase):
+    """Has settings of every type."""
+
+    marks: str = setting(".,", "Marks")
+    unit: str = setting("token", "Unit", choices=("token", "word"))
+    share: float = 0.5
+    count: int = 2
+    name: ClassVar[str] = "wordy"
+    reasons: ClassVar[dict[str, str]] = {"whim": "felt like it, by {value}"}
+
+    def decide(self, view: View) -> Decision:
+        return WRITE.because("whim", self.share)
+
+
+@pytest.fixture
+def wordy(monkeypatch: pytest.MonkeyPatch) -> type[Wordy]:
+    monkeypatch.setitem(RULES, "wordy", Wordy)
+    return Wordy
+
 
 fractions = st.floats(0, 1, allow_nan=False)
 policies = st.one_of(
@@ -45,6 +84,13 @@ def array(*values: float) -> np.ndarray:
 @given(policies)
 def test_text_form_is_inverse_to_parse(policy: object) -> None:
     assert parse(str(policy)) == policy
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.builds(Wordy, st.text(), st.sampled_from(["token", "word"]), fractions, st.integers(-9, 9)))
+def test_texts_are_settings_too(wordy: type[Wordy], policy: Wordy) -> None:
+    assert parse(str(policy)) == policy
+    assert parse(f" {policy}\n") == policy
 
 
 def test_short_form_fills_settings_in_order() -> None:
@@ -148,3 +194,115 @@ def test_weighing_keeps_its_pace_and_its_room() -> None:
 def test_a_number_too_large_for_the_machine_is_a_mistake_like_others() -> None:
     with pytest.raises(UsageError, match="must be finite"):
         parse("weigh:k=1,r=1" + "0" * 400)
+
+
+def test_settings_are_checked_wherever_they_come_from() -> None:
+    for made in (lambda: WaitK(0), lambda: WaitK(k="3"), lambda: Weighing(rho=1.5), lambda: Wordy(unit="letter")):  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="must"):
+            made()
+
+
+def test_every_decision_has_a_reason_that_can_be_said() -> None:
+    decided = [
+        Offline().decide(view()),
+        *[WaitK(2).decide(view(read=n)) for n in (1, 2)],
+        *[AdaptiveWaitK(0.6, 0.0, 4).decide(view(read=n, confidence=0.5)) for n in range(6)],
+        *[Weighing(2, 2, 1.0, 0.9).decide(view(read=n, stability=0.5)) for n in range(6)],
+        *[PostEvaluation(2, 0.3, n).decide(view(read=2, deferred=1, gain=array(0.1, 0.2))) for n in (0, 3)],
+        PostEvaluation(2, 0.0).decide(view(read=2, gain=array(-0.1))),
+        PostEvaluation(2, 0.1).decide(view(read=2, gain=array(0.2))),
+        PostEvaluationFlip(2).decide(view(read=2, degrees=array(0.1), gain=array(0.8))),
+        *[PostEvaluationFlip(2).decide(view(read=2, written=n, degrees=array(0.1), gain=array(0.0))) for n in (0, 1)],
+    ]
+    codes = {decision.reason.code for decision in decided}
+    assert codes == set(reasons()) - {"policy", "source_complete", "length_limit", "early_end"}
+    for decision in decided:
+        said = explain(decision.reason, "Haus")
+        assert said != decision.reason.code
+        assert not set("{}") & set(said), "every number that the text promises is given"
+
+
+def test_a_reason_names_its_number_and_its_threshold() -> None:
+    assert Weighing(2, 4, 1.0, 0.9).decide(view(read=2, stability=0.95)).reason == Reason("sure", 0.95, 0.9)
+    assert WaitK(3).decide(view(read=4, written=1)).reason.to_dict() == {
+        "code": "scheduled",
+        "value": 4,
+        "threshold": 4,
+    }
+    assert PostEvaluation(1, 0.25).decide(view(read=1, gain=array(0.5))).reason == Reason("evidence", 0.5, 0.25)
+
+
+def test_a_new_policy_is_described_as_the_others_are(wordy: type[Wordy]) -> None:
+    assert ("wordy:marks=.%2C,unit=token,share=0.5,count=2", "Has settings of every type.") in listed()
+    assert explain(Reason("whim", 3)) == "felt like it, by 3"
+    told = wordy.describe(Wordy(marks="!"))
+    assert told["spec"] == "wordy:marks={marks},unit={unit},share={share},count={count}"
+    marks, unit, share, count = told["settings"]
+    assert (marks["default"], unit["choices"], share["type"], count["default"]) == ("!", ("token", "word"), "float", 2)
+
+
+def test_a_policy_is_a_point_of_a_curve(wordy: type[Wordy]) -> None:
+    assert curve("weigh:k=1,r=4,rate=1.2,rho=0.98") == curve("weigh:k=5,r=12,rate=1.2,rho=0.98")
+    assert curve("pe:k=1,rho=0.3,r=2") == ("pe", ("rho=0.3", "r=2"))
+    assert curve("never-heard-of:k=1,q=2") == ("never-heard-of", ("q=2",))
+    assert curve("offline") == ("offline", ())
+
+
+OWN = """
+from dataclasses import dataclass
+from bethink.policy import READ, PolicyBase
+
+@dataclass(frozen=True)
+class Late(PolicyBase):
+    k: int = 3
+    def decide(self, view):
+        return READ
+
+class Loose(PolicyBase):
+    pass
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    before = dict(RULES)
+    (tmp_path / "own_policies.py").write_text(OWN)
+    (tmp_path / "broken_policies.py").write_text("1 / 0")
+    yield
+    RULES.clear()
+    RULES.update(before)
+    sys.modules.pop("own_policies", None)
+
+
+@pytest.mark.usefixtures("own")
+def test_a_policy_in_a_file_of_ones_own_is_loaded_by_name() -> None:
+    policy = load("own_policies:Late,k=5")
+    assert str(policy) == "own_policies:Late,k=5"
+    assert parse(str(policy)) == policy == load("own_policies:Late,5")
+    assert load("wait-k:5") == WaitK(5)
+
+
+@pytest.mark.usefixtures("own")
+def test_parsing_imports_nothing() -> None:
+    with pytest.raises(UsageError, match="no policy named 'own_policies:Late'"):
+        parse("own_policies:Late,k=5")
+    assert "own_policies" not in sys.modules
+
+
+@pytest.mark.usefixtures("own")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("own_policies:Nobody", "frozen dataclass that extends"),
+        ("own_policies:Loose", "frozen dataclass that extends"),
+        ("own_policies:Late,l=3", "there are k"),
+        ("no_such_module:Late", "no module named 'no_such_module'"),
+        ("broken_policies:Late", "raises ZeroDivisionError"),
+        ("waitk:k=3", "Did you mean 'wait-k'"),
+    ],
+)
+def test_what_cannot_be_loaded_says_why(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        load(text)

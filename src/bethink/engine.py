@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 from bethink.backend import Backend, Rows
 from bethink.errors import ModelError, UsageError
-from bethink.policy import Need, Offline, Policy
+from bethink.policy import RULES, Need, Offline, Policy
 from bethink.stream import Stream
+from bethink.text import Vocabulary
 
 FEW = 4  # streams in a round for which the model's weights, not their rows, set the time
-AHEAD = 2  # rows that are then asked for on a guess, beyond those that a decision needs
+AHEAD = 2  # rows that are then computed on a guess, beyond those that a decision needs
 
 
 class Engine:
-    """Streams join and leave at any round; one that waits for its speaker costs nothing."""
+    """Streams join and leave at any round; one that waits for source costs nothing."""
 
     def __init__(self, backend: Backend, *, batch: int = 64, speculate: bool = True) -> None:
         if batch < 1:
@@ -25,14 +26,15 @@ class Engine:
         self.width = 0  # streams in the last round
         self._batch = batch
         self._speculate = speculate
-        self._ready: dict[Stream, Rows | None] = {}  # who comes next, and what it needs if it has said so
+        self._ready: dict[Stream, Rows | None] = {}  # in the order of their turns, with the rows they need if known
 
-    def open(self, policy: Policy) -> Stream:
+    def open(self, policy: Policy, target: Vocabulary | None = None) -> Stream:
+        """A new stream; `target` lets the policy see the text written."""
         check(self.backend, policy)
-        return Stream(policy, self.backend.open())
+        return Stream(policy, self.backend.open(), target)
 
-    def hear(self, stream: Stream, word: Sequence[int]) -> None:
-        stream.hear(word)
+    def hear(self, stream: Stream, word: Sequence[int], text: str = "") -> None:
+        stream.hear(word, text)
         self._ready.setdefault(stream)
 
     def close(self, stream: Stream) -> None:
@@ -41,7 +43,7 @@ class Engine:
         self._ready.setdefault(stream)
 
     def abandon(self, stream: Stream) -> None:
-        """Forget a stream that is not wanted any more."""
+        """Drop a stream that is not wanted any more."""
         self._ready.pop(stream, None)
         if not stream.done:
             stream.done = True
@@ -58,7 +60,7 @@ class Engine:
     def round(self) -> bool:
         """One round over the streams that can move; False when every stream waits or is done.
 
-        Streams act on the answers at once, so that nothing that can be said has to wait for the stream's next turn.
+        Streams act on the new rows at once, so that what can be written now does not wait for the stream's next turn.
         """
         turn = self._turn()
         if not turn:
@@ -96,7 +98,7 @@ class Engine:
         return request
 
     def _beyond(self) -> int | None:
-        """How far to guess: a row is nearly free beside a few others, but in a crowd it costs what it costs."""
+        """How many rows to guess: among few streams an extra row is nearly free, among many it costs as much as any other."""
         if not self._speculate:
             return None
         return AHEAD if max(self.width, len(self._ready)) <= FEW else 0
@@ -108,11 +110,12 @@ class Engine:
 
 
 def check(backend: Backend, policy: Policy) -> None:
-    """A model that cannot serve a policy says so before the first word."""
+    """Raises before the first word where a model cannot serve a policy."""
     if policy.ceiling is Need.LOOKAHEAD and not backend.capsules:
+        others = ", ".join(name for name, kind in RULES.items() if kind.ceiling is not Need.LOOKAHEAD)
         raise ModelError(
             f"policy {policy} looks at the translation degree, but this model has no capsules; "
-            "use wait-k or adaptive, or a model trained with the PED system"
+            f"use one of {others}, or a model trained with the PED system"
         )
     if not backend.causal and not isinstance(policy, Offline):
         raise ModelError(

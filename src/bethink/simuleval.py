@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bethink.cli.common import DEFAULT
 from bethink.engine import Engine
 from bethink.errors import BethinkError
-from bethink.policy import parse
+from bethink.policy import load
 from bethink.text import Boundary, Segmenter
 from bethink.trace import shown
 from bethink.translator import Sentence, Translator
@@ -37,7 +37,7 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
 
     def __init__(self, args: Namespace) -> None:
         self._translator = Translator(args.model or DEFAULT, threads=args.threads)
-        self._policy = self._translator.policy if args.policy is None else parse(args.policy)
+        self._policy = self._translator.policy if args.policy is None else load(args.policy)
         self._engine = Engine(self._translator.backend)
         self._sentence: Sentence | None = None
         super().__init__(args)

@@ -1,10 +1,10 @@
 """One sentence in flight: what has been heard, read and written, and the few decoder rows already computed ahead.
 
-A stream knows ids and decisions, no model and no clock. `advance` takes every action that needs no new computation and says
-which decoder rows it needs next; `accept` takes them. Three facts keep post-evaluation cheap, and all are exact:
+A stream knows ids and decisions, no model and no clock. `advance` takes every action that needs no new computation and returns
+the decoder rows that it needs next; `accept` takes them. Three things keep post-evaluation cheap, and all are exact:
 - the row that evaluates y_t is the row that proposes y_{t+1}, so after a WRITE nothing is computed again;
-- after a READ the rows t, t+1 and a few more are asked for together, guessing that what the model was about to say it still
-  says; a wrong guess only costs a row, a right one brings the verdict on the next word, or the word itself, for nothing;
+- after a READ the rows t, t+1 and a few more are requested together, guessing that the candidates stay the same; a wrong guess
+  costs one row, a right one saves a call of the model;
 - a candidate whose degrees cannot rise enough is put off without looking ahead.
 """
 
@@ -15,29 +15,36 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 from bethink.backend import Row, Rows
-from bethink.policy import READ, WRITE, Action, Decision, Degrees, Need, Policy
-from bethink.text import EOS
+from bethink.errors import UsageError
+from bethink.policy import NO_EVIDENCE, READ, WRITE, Action, Decision, Degrees, Need, Policy
+from bethink.text import EOS, Vocabulary
 from bethink.trace import Step
+
+EARLY_END = READ.because("early_end")
+SOURCE_COMPLETE = WRITE.because("source_complete")
 
 
 class Stream:
-    """Implements `policy.View`; what a policy may see is exactly the public properties named there."""
+    """Implements `policy.View`: a policy sees exactly the properties named there."""
 
-    def __init__(self, policy: Policy, slot: int) -> None:
+    def __init__(self, policy: Policy, slot: int, target: Vocabulary | None = None) -> None:
+        """`target` is for policies that look at the text written."""
         self.policy = policy
         self.slot = slot
         self.done = False
         self.rounds = 0  # times the model was asked
         self._beyond: int | None = 0
         self._source: list[int] = []
-        self._begins: list[bool] = []  # whether the token is the first of a word
+        self._words: list[str] = []  # the source words heard
+        self._word_of: list[int] = []  # of each source token; the end of the sentence is one past the last word
         self._closed = False
         self._encoded = 0
+        self._vocabulary = target
         self._target: list[int] = []
-        self._read = self._heard = self._deferred = 0
+        self._read = self._deferred = 0
         self._rows: list[Row] = []  # for positions written, written + 1, at the prefix read
         self._guesses: tuple[int, ...] = ()  # what the model would have written next, before the last READ
-        self._weighed = Need.NOTHING  # what the last decision looked at
+        self._seen = Need.NOTHING  # what the last decision looked at
         self._explained: set[int] = set()
         self._steps: list[Step] = []
 
@@ -56,25 +63,45 @@ class Stream:
         return self._deferred
 
     @property
+    def source_words(self) -> Sequence[str]:
+        complete = self._read == len(self._source) or self._word_of[self._read] > self._heard - 1
+        return self._words[: self._heard if complete else self._heard - 1]
+
+    @property
+    def target_text(self) -> str:
+        if self._vocabulary is None:
+            raise UsageError(
+                f"policy {self.policy} looks at the text written, but this stream was opened without a vocabulary"
+            )
+        return self._vocabulary.decode(self._target, tidy=True)
+
+    @property
     def candidate(self) -> int:
-        return self._rows[0].candidate
+        return self._row(0).candidate
 
     @property
     def confidence(self) -> float:
-        return self._rows[0].confidence
+        return self._row(0).confidence
 
     @property
     def stability(self) -> float:
-        row = self._rows[0]
+        row = self._row(0)
         return row.confidence if row.stability is None else row.stability
 
     @property
     def degrees(self) -> Degrees:
-        return self._rows[0].degrees
+        return self._row(0).degrees
 
     @property
     def gain(self) -> Degrees:
-        return self._rows[1].degrees - self._rows[0].degrees
+        return self._row(1).degrees - self._row(0).degrees
+
+    def _row(self, ahead: int) -> Row:
+        if ahead >= len(self._rows):
+            raise UsageError(
+                f"policy {self.policy} looks at what it did not ask for; its 'needs' must return {Need(ahead + 1)!r} here"
+            )
+        return self._rows[ahead]
 
     @property
     def explained(self) -> AbstractSet[int]:
@@ -82,18 +109,19 @@ class Stream:
 
     # input
 
-    def hear(self, word: Sequence[int]) -> None:
-        """One more source word, as its tokens."""
+    def hear(self, word: Sequence[int], text: str = "") -> None:
+        """One more source word, as its tokens, and its text for those who want to read it."""
         assert word, "a word has tokens"
         assert not self._closed, "words come before the end"
         self._source += word
-        self._begins += [True] + [False] * (len(word) - 1)
+        self._word_of += [len(self._words)] * len(word)
+        self._words.append(text)
 
     def close(self) -> None:
         """The source sentence is complete."""
         assert not self._closed, "a sentence ends once"
         self._source.append(EOS)
-        self._begins.append(False)
+        self._word_of.append(len(self._words))
         self._closed = True
 
     @property
@@ -122,7 +150,7 @@ class Stream:
             if decision.action is Action.WRITE:
                 self._write(decision)
             elif self._read < len(self._source):
-                self._read_on()
+                self._read_on(decision)
             else:
                 return None
         return None
@@ -142,23 +170,28 @@ class Stream:
 
     def _decide(self) -> Decision | Rows:
         ended = self._closed and self._read == len(self._source)
-        need = self._weighed = Need.CANDIDATE if ended else self.policy.needs(self)
+        need = self._seen = Need.CANDIDATE if ended else self.policy.needs(self)
         if self._over_length():
-            return WRITE if ended else READ
+            return (WRITE if ended else READ).because("length_limit")
         if need and self._rows and self._premature(ended):
-            return READ
+            return EARLY_END
         if len(self._rows) < need:
-            return READ if self._rows and self.policy.cannot_pass(self) else self._request(need)
-        decision = WRITE if ended else self.policy.decide(self)
+            return NO_EVIDENCE if self._rows and self.policy.cannot_pass(self) else self._request(need)
+        decision = SOURCE_COMPLETE if ended else self.policy.decide(self)
         if decision.action is Action.WRITE and not self._rows:
             return self._request(Need.CANDIDATE)
         if decision.action is Action.WRITE and self._premature(ended):
-            self._weighed = Need.CANDIDATE
-            return READ
+            self._seen = Need.CANDIDATE
+            return EARLY_END
         return decision
 
+    @property
+    def _heard(self) -> int:
+        """Source words of which at least one token was read."""
+        return min(self._word_of[self._read - 1] + 1, len(self._words)) if self._read else 0
+
     def _premature(self, ended: bool) -> bool:
-        """An end of the translation while there is more to hear."""
+        """Whether the model would end the translation while there is more source to come."""
         return not ended and self.candidate == EOS
 
     def _request(self, need: Need) -> Rows:
@@ -169,18 +202,29 @@ class Stream:
         return Rows(self.slot, self.written, tokens, (self._read,) * len(tokens))
 
     def _over_length(self) -> bool:
-        """A bound on what a model gone astray can write, a function of what was read alone."""
+        """A bound on what a broken model can write; it depends only on what was read."""
         return self.written >= 2 * self._read + 50
 
-    def _read_on(self) -> None:
-        token = self._source[self._read]
-        self._heard += self._begins[self._read]
+    def _read_on(self, decision: Decision) -> None:
+        token, before = self._source[self._read], self._heard
         self._read += 1
-        self._deferred += self._weighed is not Need.NOTHING
+        self._deferred += self._seen is not Need.NOTHING
         if self._rows:
             self._guesses = self._candidates()
             self._rows = []
-        self._steps.append(Step(Action.READ, token, self._read, self._heard, self.written, self._deferred))
+        text = self._words[before] if self._heard > before else ""
+        self._steps.append(
+            Step(
+                Action.READ,
+                token,
+                self._read,
+                self._heard,
+                self.written,
+                self._deferred,
+                text=text,
+                reason=decision.reason,
+            )
+        )
 
     def _write(self, decision: Decision) -> None:
         cut = self._over_length()
@@ -199,8 +243,9 @@ class Stream:
                 self.confidence if seen else None,
                 decision.evidence,
                 tuple(self.degrees.tolist()) if seen else (),
-                tuple(self.gain.tolist()) if seen and self._weighed is Need.LOOKAHEAD else (),
+                tuple(self.gain.tolist()) if seen and self._seen is Need.LOOKAHEAD else (),
                 stability=seen[0].stability if seen else None,
+                reason=decision.reason,
             )
         )
         self._rows = self._rows[1:]
@@ -209,5 +254,5 @@ class Stream:
         self.done = token == EOS
 
     def _candidates(self) -> tuple[int, ...]:
-        """The next words as far as they are known, up to the end of the translation."""
+        """The next tokens as far as they are known, up to the end of the translation."""
         return tuple(itertools.takewhile(lambda token: token != EOS, (row.candidate for row in self._rows)))

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bethink.policy import Action
+from bethink.policy import READ, Action, Reason
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """One action of a stream, with everything that explains it.
 
-    A WRITE carries what was known when its token was weighed, one number for each of the `read` source tokens:
-    - `degrees`, how far each was translated before this token, where the model has capsules;
-    - `gain`, by how much writing this token raises that, where the policy weighs by it (`pe` and `pe-flip`) and only until
-      the end of the source is read: from there on every policy just writes.
+    A WRITE carries what was known when its token was decided on, one number for each of the `read` source tokens:
+    - `degrees`: how far each was translated before this token, where the model has capsules;
+    - `gain`: by how much this token raises that, where the policy looks at it (`pe` and `pe-flip`) and the source is still open.
     Both are empty for a READ, and for the end that is put to a translation which grows without bound.
 
     `text` is what the step adds to what people see: for a READ the source word whose first token was read, for a WRITE the
@@ -30,9 +29,9 @@ class Step:
     read: int  # source tokens read, this action included
     heard: int  # source words of which at least one token was read
     written: int  # target tokens written, this action included
-    deferred: int = 0  # how often the word had been weighed and put off
+    deferred: int = 0  # how often the token had been looked at and put off
     confidence: float | None = None
-    evidence: tuple[int, ...] = ()  # source positions (0-based tokens) whose translation the word was seen to be
+    evidence: tuple[int, ...] = ()  # source positions (0-based tokens) that the token was seen to translate
     degrees: tuple[float, ...] = ()
     gain: tuple[float, ...] = ()
     sentence: int = 0
@@ -40,8 +39,9 @@ class Step:
     at: float | None = None  # seconds since the start, where the caller has a clock
     waited: float | None = None  # seconds since the newest source word it knew was fed, where the caller has a clock
     stability: float | None = (
-        None  # of a WRITE: how likely more source would not have changed it, where the model can judge that
+        None  # of a WRITE, if the model has a judge: how likely more source would not have changed it
     )
+    reason: Reason = READ.reason  # why the policy, or the end of the source, led to this action
 
     def with_text(self, text: str) -> Step:
         return dataclasses.replace(self, text=text) if text else self
@@ -59,6 +59,7 @@ class Step:
         for name in ("confidence", "stability", "at", "waited"):
             if name in kept:
                 kept[name] = round(kept[name], 6)
+        kept["reason"] = self.reason.to_dict()
         return kept
 
 
@@ -105,6 +106,20 @@ class Translation:
     def source_tokens(self) -> int:
         """Length of the source in model tokens, end-of-sentence included."""
         return sum(self.pieces) + 1
+
+
+def deciding(steps: Sequence[Step]) -> Step:
+    """Of the WRITEs of one word, the one whose reason speaks for the word.
+
+    That is one with evidence, else the least sure of those written before the source was complete.
+    """
+    open_source = [step for step in steps if step.reason.code != "source_complete"]
+    with_evidence = [step for step in steps if step.evidence]
+    return min(with_evidence or open_source or steps, key=_sureness)
+
+
+def _sureness(step: Step) -> float:
+    return next((known for known in (step.stability, step.confidence) if known is not None), 1.0)
 
 
 def shown(steps: Sequence[Step]) -> str:

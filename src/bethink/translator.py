@@ -183,19 +183,16 @@ class Sentence:
         *,
         tidy: bool = False,
     ) -> None:
-        self.stream: Stream = engine.open(policy)
+        self.stream: Stream = engine.open(policy, translator.target)
         self._engine = engine
-        self._words: list[str] = []
         self._joiner = Joiner(translator.target, tidy=tidy)
-        self._named = 0
         if words is not None:
             for word in words:
                 self.hear(word)
             self.close()
 
     def hear(self, word: Word) -> None:
-        self._words.append(word.text)
-        self._engine.hear(self.stream, word.ids)
+        self._engine.hear(self.stream, word.ids, word.text)
 
     def close(self) -> None:
         self._engine.close(self.stream)
@@ -205,12 +202,9 @@ class Sentence:
         return [self._dress(step) for step in self.stream.take()]
 
     def _dress(self, step: Step) -> Step:
-        if step.action is Action.WRITE:
-            return step.with_text(self._joiner.finish() if step.token == EOS else self._joiner.push(step.token))
-        if step.heard > self._named:
-            self._named = step.heard
-            return step.with_text(self._words[step.heard - 1])
-        return step
+        if step.action is Action.READ:
+            return step
+        return step.with_text(self._joiner.finish() if step.token == EOS else self._joiner.push(step.token))
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,11 +38,12 @@ def chromium() -> str | None:
 class Server:
     """`bethink serve` with the bundled model, at a port that stays the same when it is killed and started again."""
 
-    def __init__(self, log: Path, *options: str, models: Sequence[str] = ("toy",)) -> None:
+    def __init__(self, log: Path, *options: str, models: Sequence[str] = ("toy",), folder: Path = ROOT) -> None:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}/"
         self._log = log
         self._options = options
+        self._folder = folder
         self.models = models
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -59,7 +60,7 @@ class Server:
             *self.models,
         ]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
         deadline = time.monotonic() + PATIENCE
         while self._process.poll() is None and time.monotonic() < deadline:
             if self._ready():
@@ -148,8 +149,8 @@ def serving(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Starts a server of a test's own. It outlives the pages of the test, which would complain that it is gone."""
     with contextlib.ExitStack() as stack:
 
-        def started(*options: str, models: Sequence[str] = ("toy",)) -> Server:
-            made = Server(tmp_path / "log.txt", *options, models=models)
+        def started(*options: str, models: Sequence[str] = ("toy",), folder: Path = ROOT) -> Server:
+            made = Server(tmp_path / "log.txt", *options, models=models, folder=folder)
             stack.callback(made.kill)
             made.start()
             return made

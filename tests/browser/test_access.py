@@ -102,16 +102,16 @@ def test_a_phone_needs_no_sideways_scrolling(visit: Any, width: int) -> None:
     assert fits()
     word = page.locator("#rows .row:last-child .target .word").nth(1)
     word.tap()
-    page.locator("#lens.open .why-word").wait_for()
-    page.locator("#lens").evaluate(
+    page.locator("#inspector.open .why-word").wait_for()
+    page.locator("#inspector").evaluate(
         "async one => { await Promise.all(one.getAnimations().map((slide) => slide.finished)); }"  # it has slid in
     )
     assert fits()
-    row, sheet = page.locator("#rows .row:last-child .source").bounding_box(), page.locator("#lens").bounding_box()
+    row, sheet = page.locator("#rows .row:last-child .source").bounding_box(), page.locator("#inspector").bounding_box()
     assert row["y"] + row["height"] <= sheet["y"]  # the words that light up are not covered
     page.locator("#sheet-close").tap()
     page.locator("#tune").tap()
-    page.locator("#knob-k").wait_for()
+    page.locator("#setting-k").wait_for()
     page.get_by_role("radio", name="Play").check(force=True)
     assert fits()
 

@@ -1,4 +1,4 @@
-"""The live page as people use it: typing, playing a talk, turning the knobs, asking why, taking the text along."""
+"""The live page as people use it: typing, playing a talk, changing the policy, asking why, taking the text along."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bethink import Translator
-from tests.browser.conftest import Server, other
+from tests.browser.conftest import ROOT, Server, other
 
 FIRST = "te riki nakoru , ne ruru wa homuran haturu ."
 SECOND = "ne himu kiharu , temo himaki muru te kumu tohiru ka ne raru wa hikaru ."
@@ -52,10 +52,9 @@ def test_german_becomes_english(visit: Any, german: Server) -> None:
     assert page.locator("#target-head").inner_text() == "Translation · English"
     page.locator("#rows .target .word", has_text="city").hover()
     assert page.locator("#rows .source .word[data-gain]", has_text="Stadt").count() == 1
-    reason = "The model was|It had waited|The sentence was over"
-    assert re.match(reason, page.locator(".why-reason").inner_text())
+    assert re.match("Sure enough|Late by|The source sentence is complete", page.locator(".why-reason").inner_text())
     page.keyboard.press("Alt+c")
-    assert page.locator("#beamer-text").inner_text().strip() == translation
+    assert page.locator("#captions-text").inner_text().strip() == translation
 
 
 def test_a_word_is_shown_before_the_sentence_is_over_and_never_changes(visit: Any) -> None:
@@ -121,12 +120,12 @@ def test_changing_k_holds_from_the_next_sentence(visit: Any, translator: Transla
     visitor = visit()
     page = visitor.page
     page.locator("#policy").select_option("wait-k")
-    page.locator("#knob-k").fill("1")
+    page.locator("#setting-k").fill("1")
     words = FIRST.split()
     page.locator("#composer").press_sequentially(" ".join(words[:4]) + " ")
     page.wait_for_function("() => document.querySelectorAll('#rows .target .word').length === 4")
-    page.locator("#knob-k").fill("5")
-    page.get_by_text("Holds from the next sentence on.").wait_for()
+    page.locator("#setting-k").fill("5")
+    page.get_by_text("Applies from the next sentence on.").wait_for()
     page.locator("#composer").press_sequentially(" ".join(words[4:]) + " " + " ".join(SECOND.split()[:6]) + " ")
     visitor.finished(1)
     page.wait_for_function("() => document.querySelectorAll('#rows .row:last-child .target .word').length === 2")
@@ -143,7 +142,7 @@ def test_pointing_at_a_word_says_where_it_came_from_and_why_it_came_then(visit: 
     word = page.locator("#rows .target .word").nth(1)
     word.hover()
     assert page.locator(".why-word").inner_text() == word.inner_text()
-    assert "visibly translates" in page.locator(".why-reason").inner_text()
+    assert page.locator(".why-reason").inner_text().startswith("Translates ")
     lit = page.locator("#rows .source .word[data-gain]")
     assert lit.count() >= 1
     assert all(0 < float(gain) <= 1 for gain in lit.evaluate_all("all => all.map(one => one.dataset.gain)"))
@@ -226,17 +225,17 @@ def test_caption_mode_shows_the_last_sentences_large(visit: Any, translator: Tra
     page.locator("#composer").fill(f"{FIRST} ")
     visitor.finished(1)
     page.keyboard.press("Alt+c")
-    assert page.locator("#beamer-text").inner_text().strip() == translator.translate(FIRST)
-    before = page.locator("#beamer-text").evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
+    assert page.locator("#captions-text").inner_text().strip() == translator.translate(FIRST)
+    before = page.locator("#captions-text").evaluate("one => parseFloat(getComputedStyle(one).fontSize)")
     assert before >= 48
     page.get_by_role("button", name="Larger type").click()
-    assert page.locator("#beamer-text").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") > before
-    page.locator("#beamer-input").fill(f"{SECOND} ")
+    assert page.locator("#captions-text").evaluate("one => parseFloat(getComputedStyle(one).fontSize)") > before
+    page.locator("#captions-input").fill(f"{SECOND} ")
     page.wait_for_function(
-        "text => document.querySelector('#beamer-text').innerText.includes(text)", arg=translator.translate(SECOND)
+        "text => document.querySelector('#captions-text').innerText.includes(text)", arg=translator.translate(SECOND)
     )
     page.keyboard.press("Escape")
-    assert page.locator("#beamer").is_hidden()
+    assert page.locator("#captions-view").is_hidden()
 
 
 def test_a_long_talk_folds_away_but_stays_in_the_files(visit: Any) -> None:
@@ -346,3 +345,22 @@ def test_dictated_words_are_heard_and_a_pause_ends_the_sentence(visit: Any, tran
     assert visitor.translation() == translator.translate("te riki nakoru")
     page.get_by_role("button", name="Stop listening").click()
     page.get_by_role("button", name="Start listening").wait_for()
+
+
+def test_a_policy_of_the_operators_own_is_on_the_page(visit: Any, serving: Callable[..., Server]) -> None:
+    """Nothing on the page knows the policies: it offers what the server describes and says its reasons."""
+    name = "punctuation_policy:Punctuation"
+    page = (visitor := visit(serving("--policy", "pe", name, folder=ROOT / "examples"))).page
+    assert page.locator("#policy").input_value() == "pe"
+    page.locator("#policy").select_option(name)
+    assert page.locator("#policy option:checked").inner_text() == "Punctuation"
+    page.get_by_label("Marks").fill(",")
+    page.get_by_label("Marks").blur()
+    page.locator("#composer").press_sequentially("te riki nakoru ")
+    page.wait_for_function("() => document.querySelectorAll('#rows .source .word').length === 3")
+    assert visitor.translation() == ""
+    page.locator("#composer").press_sequentially(", ")
+    page.locator("#rows .target .word").first.hover()
+    assert page.locator(".why-reason").inner_text() == "A punctuation mark was read."
+    page.locator("#composer").press_sequentially("ne ruru . ")
+    visitor.finished(1)

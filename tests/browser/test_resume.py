@@ -116,7 +116,7 @@ def test_a_changed_model_begins_the_open_sentence_anew_and_says_so(
     mortal.kill()
     mortal.models = (str(other(tmp_path / "toy", "toy")),)
     mortal.start()
-    visitor.page.get_by_text("translated anew").wait_for()
+    visitor.page.get_by_text("translated again").wait_for()
     visitor.ready()
     box.fill(f"{' '.join(words[6:])} ")
     visitor.finished(2)  # the first, and the second from its beginning; between them stands what was left unfinished

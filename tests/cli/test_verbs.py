@@ -34,8 +34,8 @@ def test_explain_has_a_row_for_every_word(
     assert heard_by[-1] == len(sentences[0].split())
     heard = [word for row in rows for word in row[1:] if word in sentences[0].split()]
     assert heard == sentences[0].split()
-    assert "its turn" in out
-    assert "nothing more to hear" in out
+    assert "on schedule: 2 source tokens read, 2 required" in out
+    assert "the source sentence is complete" in out
 
 
 def test_explain_names_what_spoke_for_a_word(
@@ -45,7 +45,7 @@ def test_explain_names_what_spoke_for_a_word(
     assert "translates " in out
     out = run(capsys, "explain", sentences[0], "--model", str(model), "--policy", "pe:k=2,rho=1.0,r=1")
     assert "translates " not in out
-    assert "waited long enough" in out
+    assert "put off 1×, the most allowed" in out
     assert "1×" in out
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from bethink.cli.words import END, Told, Written, tell
-from bethink.policy import Action, AdaptiveWaitK, Offline, PostEvaluation, Weighing
+from bethink.policy import Action, Reason
 from bethink.text import EOS
-from bethink.trace import Step
+from bethink.trace import Step, deciding
 
 
 class Pieces:
@@ -53,7 +53,10 @@ def read(token: int, read: int, heard: int, text: str = "") -> Step:
 def write(token: int, read: int, heard: int, evidence: dict[int, float] | None = None, **more: float) -> Step:
     found = evidence or {}
     gain = tuple(found.get(n, 0.0) for n in range(read))
-    return Step(Action.WRITE, token, read, heard, 1, evidence=tuple(found), degrees=gain, gain=gain, **more)  # type: ignore[arg-type]
+    reason = Reason("evidence" if found else "source_complete")
+    return Step(
+        Action.WRITE, token, read, heard, 1, evidence=tuple(found), degrees=gain, gain=gain, reason=reason, **more
+    )  # type: ignore[arg-type]
 
 
 STEPS = [
@@ -76,7 +79,7 @@ def test_tokens_become_words() -> None:
     assert better.deferred == 2
     assert better.evidence == (("eins", 0.3), ("zwei-", 0.4))
     assert c.evidence == ((END, 0.6),)
-    assert (better.ended, c.ended) == (False, True)
+    assert (better.because, a.because) == ("translates eins +0.30 · zwei- +0.40", "the source sentence is complete")
 
 
 def test_a_new_sentence_starts_afresh() -> None:
@@ -87,30 +90,29 @@ def test_a_new_sentence_starts_afresh() -> None:
 
 
 @pytest.mark.parametrize(
-    ("evidence", "ended", "weighed", "policy", "reason"),
+    ("reason", "said"),
     [
-        ((("eins", 0.31),), False, True, PostEvaluation(), "translates eins +0.31"),
-        ((), True, True, PostEvaluation(), "nothing more to hear"),
-        ((), False, True, PostEvaluation(), "waited long enough"),
-        ((), False, False, AdaptiveWaitK(), "sure enough"),
-        ((), False, False, Offline(), "its turn"),
+        (Reason("evidence", 0.31, 0.24), "translates eins +0.31"),
+        (Reason("source_complete"), "the source sentence is complete"),
+        (Reason("put_off_limit", 2, 2), "put off 2×, the most allowed"),
+        (Reason("sure", 0.931, 0.9), "sure enough: 93%, 90% required"),
+        (Reason("scheduled", 5, 4), "on schedule: 5 source tokens read, 4 required"),
+        (Reason("unheard-of"), "unheard-of"),
+        (Reason("sure"), "sure enough: {value:.0%}, {threshold:.0%} required"),
     ],
 )
-def test_reasons(
-    evidence: tuple[tuple[str, float], ...], ended: bool, weighed: bool, policy: object, reason: str
-) -> None:
-    assert Written("a", 1, evidence, None, None, 0, weighed, ended).because(policy) == reason  # type: ignore[arg-type]
+def test_reasons_in_words(reason: Reason, said: str) -> None:
+    assert Written("a", 1, (("eins", 0.31),), None, None, 0, reason).because == said
 
 
-@pytest.mark.parametrize(
-    ("confidence", "stability", "reason"),
-    [
-        (0.2, 0.95, "sure enough"),
-        (0.9, 0.2, "waited long enough"),
-        (0.5, None, "sure enough"),
-        (0.1, None, "waited long enough"),
-    ],
-)
-def test_weigh_asks_the_judge_if_there_is_one(confidence: float, stability: float | None, reason: str) -> None:
-    written = Written("a", 1, (), confidence, stability, 3, weighed=False, ended=False)
-    assert written.because(Weighing(rho=0.9)) == reason
+def test_the_least_sure_token_before_the_end_speaks_for_its_word() -> None:
+    def step(code: str, confidence: float, stability: float | None = None) -> Step:
+        more = {"confidence": confidence, "stability": stability, "reason": Reason(code)}
+        return Step(Action.WRITE, 4, 1, 1, 1, **more)  # type: ignore[arg-type]
+
+    assert deciding([step("sure", 0.9), step("lag_limit", 0.5)]).reason.code == "lag_limit"
+    assert deciding([step("sure", 0.2, 0.8), step("lag_limit", 0.5)]).reason.code == "lag_limit"
+    assert deciding([step("sure", 0.9, 0.4), step("lag_limit", 0.5)]).reason.code == "sure"
+    assert deciding([step("sure", 0.9), step("source_complete", 0.1)]).reason.code == "sure"
+    assert deciding([step("source_complete", 0.1)]).reason.code == "source_complete"
+    assert deciding([step("sure", 0.1), write(4, 1, 1, {0: 0.3}, confidence=0.9)]).reason.code == "evidence"

@@ -105,14 +105,14 @@ def test_a_line_with_a_log_missing_has_no_band(folder: Path, tmp_path: Path) -> 
 
 
 def test_a_line_is_a_policy_whatever_its_k() -> None:
-    lines = plots._lines(RESULTS[:-1])
+    lines = plots._curves(RESULTS[:-1])
     assert {label: len(members) for label, members in lines.items()} == {
         "wait-k": 2,
         "pe (rho=0.24, r=2)": 1,
         "pe (rho=0.5, r=2)": 1,
         "adaptive": 2,
     }
-    two = plots._lines([RESULTS[0], result("wait-k:k=3,rate=1.0", 3, 20, model="n")])
+    two = plots._curves([RESULTS[0], result("wait-k:k=3,rate=1.0", 3, 20, model="n")])
     assert list(two) == ["m: wait-k", "n: wait-k"]
 
 

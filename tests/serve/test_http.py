@@ -186,7 +186,7 @@ def test_models(server: Running) -> None:
     (model,) = ask(server, "GET", "/v1/models").json["models"]
     assert model["name"] == "toy"
     assert model["explains"] is True
-    assert "pe" in model["policies"]
+    assert "pe" in [policy["name"] for policy in model["policies"]]
     assert set(model["about"]) <= {"description", "recipe", "source", "target", "toy"}
 
 

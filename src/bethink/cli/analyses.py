@@ -18,7 +18,7 @@ from bethink.cli.common import (
     open_translator,
 )
 from bethink.errors import MissingExtra, UsageError
-from bethink.policy import Policy, WaitK, parse
+from bethink.policy import Policy, WaitK, load, parse
 
 if TYPE_CHECKING:
     from bethink.evaluate.analyses.gold import Gold, Pair
@@ -207,7 +207,7 @@ def _add_ablation(kinds: Kinds) -> None:
         "systems", nargs="+", metavar="[NAME=]RESULTS", help="a results.json or its folder; the first is the baseline"
     )
     made.add_argument(
-        "--policy", type=parse, nargs="+", action="extend", default=[], metavar="SPEC", help="only these policies"
+        "--policy", type=load, nargs="+", action="extend", default=[], metavar="SPEC", help="only these policies"
     )
     made.add_argument(
         "--profile", choices=("paper", "standard"), default="paper", help="how BLEU is counted (default: paper)"

@@ -124,8 +124,8 @@ def served(translator: Translator) -> list[Policy]:
     """What the model recommends, and one policy of every kind that it can serve, at the same k."""
     k = getattr(translator.policy, "k", 3)
     found: list[Policy] = [translator.policy]
-    for name, kind in RULES.items():
-        policy = kind(k=k) if name in ("wait-k", "weigh", "pe", "pe-flip") else kind()
+    for kind in RULES.values():
+        policy = kind.parse(f"k={k}" if any(each.name == "k" for each in kind.settings()) else "")
         try:
             found.append(translator.served(policy))
         except ModelError:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
-from bethink.policy import parse
+from bethink.policy import listed, load
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,10 +17,6 @@ if TYPE_CHECKING:
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 EXAMPLES = "examples:\n{}"
 DEFAULT = "de-en"  # the model when none is named
-POLICIES = (
-    "offline, wait-k:k=3, adaptive:rho_1=0.6,rho_k=0.0,k_max=10, weigh:k=2,r=4,rate=1.2,rho=0.9, "
-    "pe:k=3,rho=0.24,r=2 or pe-flip:k=3,tau=0.12"
-)
 
 
 def verb(
@@ -44,7 +40,7 @@ def verb(
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Fills the paragraph to the width of the terminal, but leaves the examples as they are."""
+    """Fills the paragraph to the width of the terminal, but leaves policies and examples as they are."""
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
@@ -52,7 +48,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
             self._action_max_length += 2
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        if text.startswith("examples:"):
+        if text.startswith(("examples:", "policies ")):
             return super()._fill_text(text, width, indent)
         return argparse.HelpFormatter._fill_text(self, text, width, indent)
 
@@ -75,13 +71,15 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
     )
 
 
-def add_policy(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+def add_policy(parser: argparse.ArgumentParser, *, several: bool = False, more: str = "") -> None:
     """One policy, by default the model's own; or several of them, any number of times."""
-    advice = f"when to speak: {POLICIES} (default: what the model recommends)"
+    known = "\n".join(f"  {spec}\n      {about}" for spec, about in listed())
+    parser.epilog = f"policies and their defaults:\n{known}\n\n{parser.epilog}"
+    advice = f"when to write: a policy as below, or module:Class of your own{more} (default: what the model recommends)"
     if several:
-        parser.add_argument("--policy", type=parse, nargs="+", action="extend", metavar="SPEC", default=[], help=advice)
+        parser.add_argument("--policy", type=load, nargs="+", action="extend", metavar="SPEC", default=[], help=advice)
     else:
-        parser.add_argument("--policy", type=parse, metavar="SPEC", help=advice)
+        parser.add_argument("--policy", type=load, metavar="SPEC", help=advice)
 
 
 def open_translator(args: argparse.Namespace) -> Translator:

@@ -1,4 +1,4 @@
-"""`bethink explain`: one text, word by word: what had been heard, what spoke for the word, how sure the model was."""
+"""`bethink explain`: one text, word by word: what had been heard, why the word was written, how sure the model was."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bethink.trace import Step, Translation
     from bethink.translator import Translator
 
-LEAST = 0.05  # of a rise that is told
+LEAST = 0.05  # smaller rises are not shown
 
 
 def add(verbs: Verbs) -> None:
@@ -28,9 +28,9 @@ def add(verbs: Verbs) -> None:
         verbs,
         "explain",
         "show why each word was written when it was",
-        "Translates one text and says for every word written what had been heard by then, why it was written, which source words "
-        "became translated by it (how much their translation degree rose), how sure the model was, how likely it thought that the "
-        "word would stand whatever followed (if it can judge that), and how often it had put the word off. "
+        "Translates one text and shows for every word written what had been heard by then, the policy's reason, which source words "
+        "the word translates (how much their translation degree rose), how sure the model was, how likely it judged that more "
+        "source would not change the word (if it has a judge), and how often the word had been put off. "
         "With --out it also draws the read/write path over the translation degree of every source token.",
         (
             "'Der Ausschuss lehnt den Vorschlag ab.'",
@@ -74,7 +74,7 @@ def _heard() -> str:
 
 
 def _require_some(words: Sequence[object]) -> None:
-    """Of what looks like a word, markup and invisible characters, nothing may be left to translate."""
+    """A text of markup or invisible characters alone has no word to translate."""
     if not words:
         raise DataError(
             "there is no word in the text to explain; give a sentence, as in: bethink explain 'Guten Morgen!'"
@@ -115,7 +115,7 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
             str(written.heard),
             Text(heard),
             Text(written.text, "bold"),
-            Text(written.because(policy)),
+            Text(written.because),
             *([Text(" · ".join(f"{word} {rise:+.2f}" for word, rise in risen))] if degrees else []),
             _percent(written.confidence),
             *([_percent(written.stability)] if judged else []),
@@ -143,7 +143,7 @@ def by_word(target: Vocabulary, writes: Sequence[Step]) -> list[list[tuple[Step,
 def translated(translation: Translation, steps: Sequence[tuple[Step, Step]]) -> list[tuple[str, float]]:
     """The source words whose degree rose most by writing a word, in the order of the sentence.
 
-    Where a token was not weighed itself, its rise is what the next one found.
+    Where the policy did not look ahead, the rise is known from the degrees before the next token.
     """
     word_of = [word for word, count in enumerate(translation.pieces) for _ in range(count)]
     found: dict[int, float] = {}

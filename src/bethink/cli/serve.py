@@ -6,7 +6,7 @@ import argparse
 import logging
 import sys
 
-from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, count, verb
+from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, add_policy, count, verb
 from bethink.errors import MissingExtra, UsageError
 from bethink.serve.doors import TOKEN, read_token
 from bethink.serve.limits import Limits
@@ -42,6 +42,9 @@ def add(verbs: Verbs) -> None:
         run,
     )
     add_model(made, several=True)
+    add_policy(
+        made, several=True, more="; the first is the default of clients, and those of your own are offered to them"
+    )
     made.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1, this machine alone)"
     )
@@ -87,8 +90,11 @@ def run(args: argparse.Namespace) -> int:
     limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
     doors = Doors(args.host, args.origin, read_token(args.token_file))
     with listen(args.host, args.port) as listening:  # a port that is taken is found out before a model is loaded
+        policy = args.policy[0] if args.policy else None
         models = [
-            Model.load(name, batch=args.batch, backend=args.backend, device=args.device, threads=args.threads)
+            Model.load(
+                name, policy=policy, batch=args.batch, backend=args.backend, device=args.device, threads=args.threads
+            )
             for name in args.model or [DEFAULT]
         ]
         names = [model.name for model in models]

@@ -16,7 +16,7 @@ from rich.text import Text
 from bethink.cli.common import describe
 from bethink.cli.words import END, Told, Written
 from bethink.evaluate import latency
-from bethink.policy import Action, Policy
+from bethink.policy import Action
 from bethink.text import EOS
 from bethink.trace import Step, Translation, shown
 
@@ -83,7 +83,7 @@ class Watch:
         if step.action is Action.READ:
             self._read(step)
         elif step.token != EOS:
-            self._print(_write_line(self._target.piece(step.token), self._told.written([step]), self._speaker.policy))
+            self._print(_write_line(self._target.piece(step.token), self._told.written([step])))
         if step.action is Action.WRITE and step.token == EOS:
             self._end_sentence()
         elif self.live:
@@ -159,10 +159,10 @@ def _read_line(word: str, deferred: int) -> Text:
     return line
 
 
-def _write_line(piece: str, written: Written, policy: Policy) -> Text:
+def _write_line(piece: str, written: Written) -> Text:
     line = Text.assemble(" " * COLUMN, ("WRITE  ", WRITE), (piece, "bold"))
     line.pad_right(max(1, 2 * COLUMN - line.cell_len))
     sure = "" if written.confidence is None else f"{written.confidence:.0%}"
     line.append(f"{sure:>4}  ", FAINT)
-    line.append(written.because(policy), "cyan" if written.evidence else FAINT)
+    line.append(written.because, "cyan" if written.evidence else FAINT)
     return line

@@ -1,49 +1,39 @@
-"""The steps of a stream told in words: which were heard, which were written, and what spoke for each of them."""
+"""The steps of a stream in words for people: which were heard, which were written, and why."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bethink.policy import Action, Need, Policy, Weighing
+from bethink.policy import Action, Reason, explain
 from bethink.text import EOS, Vocabulary, starts_word
-from bethink.trace import Step
+from bethink.trace import Step, deciding
 
 END = "⏎"  # the end of the source sentence
 
 
 @dataclass(frozen=True)
 class Written:
-    """One target word, or a piece of it, and why it came when it came."""
+    """One target word, or a piece of it, and why it was written when it was."""
 
     text: str
     heard: int  # source words heard by then
     evidence: tuple[
         tuple[str, float], ...
-    ]  # source words that it was seen to translate, and by how much their degree rose
+    ]  # source words that it was seen to translate, and how much their degree rose
     confidence: float | None
-    stability: float | None  # how likely more source would not have changed it, where the model can judge that
-    deferred: int  # how often it was weighed and put off
-    weighed: bool  # whether the policy looked for evidence
-    ended: bool  # whether the source had been heard to its end
+    stability: float | None  # how likely more source would not have changed it, if the model has a judge
+    deferred: int  # how often it was looked at and put off
+    reason: Reason
 
-    def because(self, policy: Policy) -> str:
-        """What made the policy write it, in a few words; commas may be words of the source, so none separates them."""
-        if self.evidence:
-            return "translates " + " · ".join(f"{word} {gain:+.2f}" for word, gain in self.evidence)
-        if self.ended:
-            return "nothing more to hear"
-        if self.weighed or (isinstance(policy, Weighing) and self._doubtful(policy.rho / 3)):
-            return "waited long enough"
-        return "sure enough" if policy.ceiling is Need.CANDIDATE else "its turn"
-
-    def _doubtful(self, bar: float) -> bool:
-        asked = self.confidence if self.stability is None else self.stability
-        return asked is not None and asked < bar
+    @property
+    def because(self) -> str:
+        """The reason in a few words; commas may be words of the source, so none separates them."""
+        return explain(self.reason, " · ".join(f"{word} {gain:+.2f}" for word, gain in self.evidence))
 
 
 class Told:
-    """Follows one stream, sentence after sentence, and knows the word that each source token belongs to."""
+    """Follows one stream, sentence after sentence; knows the word that each source token belongs to."""
 
     def __init__(self, target: Vocabulary) -> None:
         self.source: list[str] = []
@@ -69,12 +59,11 @@ class Told:
             confidence=_together([step.confidence for step in steps]),
             stability=min((step.stability for step in steps if step.stability is not None), default=None),
             deferred=sum(step.deferred for step in steps),
-            weighed=any(step.gain for step in steps),
-            ended=self._word_of[steps[0].read - 1] == len(self.source),
+            reason=deciding(steps).reason,
         )
 
     def _evidence(self, steps: Iterable[Step]) -> tuple[tuple[str, float], ...]:
-        """The strongest sign of each source word, in the order of the sentence."""
+        """The largest gain of each source word, in the order of the sentence."""
         found: dict[int, float] = {}
         for step in steps:
             for position in step.evidence:

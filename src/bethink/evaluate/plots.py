@@ -19,6 +19,7 @@ from bethink.evaluate.analyses.intervals import interval
 from bethink.evaluate.drawing import BLACK, PALE, VERMILLION, band, below, figure_in, level, line, tidy_axes
 from bethink.evaluate.latency import UNITS
 from bethink.evaluate.run import Result, load_results
+from bethink.policy import Offline, curve
 from bethink.trace import Translation
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = Mapping[tuple[str, str], Path]  # by model and policy
 
-MANY = 6  # lines, beyond which a legend stands under the picture, or it would hide some
-MOVING = {"weigh": ("k=", "r=")}  # settings that make a policy slower or faster; of the others it is k alone
+MANY = 6  # curves, beyond which a legend stands under the picture, or it would hide some
 
 
 def load(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Result], Logs]:
@@ -57,10 +57,10 @@ def curves(
     quality_profile: str | None = None,
     logs: Logs | None = None,
 ) -> None:
-    """Quality against latency: one line per model and kind of policy, offline as a dashed level.
+    """Quality against latency: one curve per model and kind of policy, offline as a dashed level.
 
     `profile` is a latency profile. Quality is taken from `quality_profile`, by default `paper` beside `paper` and
-    `standard` beside the others. Where the `logs` of all points of a line are given, a band shows the 95 % interval of their
+    `standard` beside the others. Where the `logs` of all points of a curve are given, a band shows the 95 % interval of their
     quality.
     """
     if not results:
@@ -69,8 +69,8 @@ def curves(
     halves = {key: interval(log, quality, chosen) for key, log in (logs or {}).items()}
     with figure_in(out, (5.6, 3.7)) as figure:
         axes = figure.add_subplot()
-        _levels(axes, [r for r in results if r.policy == "offline"], quality, chosen, halves)
-        lines = _lines([r for r in results if r.policy != "offline"])
+        _levels(axes, [r for r in results if r.policy == Offline.name], quality, chosen, halves)
+        lines = _curves([r for r in results if r.policy != Offline.name])
         for number, (label, members) in enumerate(lines.items()):
             ordered = sorted(members, key=lambda r: (_lag(r, profile, latency), _good(r, chosen, quality)))
             points = [(_lag(r, profile, latency), _good(r, chosen, quality)) for r in ordered]
@@ -128,38 +128,31 @@ def degree(
         )
 
 
-def _lines(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Results by the line they belong to: the same model and policy, what moves along a line aside."""
-    groups: dict[tuple[str, str, str], list[Result]] = {}
+def _curves(results: Sequence[Result]) -> dict[str, list[Result]]:
+    """Results by the curve they belong to: the same model and policy, without the settings that move along a curve."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[Result]] = {}
     for result in results:
-        groups.setdefault((result.model, *_variant(result.policy)), []).append(result)
+        groups.setdefault((result.model, *curve(result.policy)), []).append(result)
     models = {model for model, _, _ in groups}
     labels: dict[str, list[Result]] = {}
     for (model, name, rest), members in groups.items():
         variants = {r for m, n, r in groups if (m, n) == (model, name)}
-        label = f"{name} ({rest})" if len(variants) > 1 and rest else name
+        label = f"{name} ({', '.join(rest)})" if len(variants) > 1 and rest else name
         labels[f"{model}: {label}" if len(models) > 1 else label] = members
     return labels
 
 
 def line_of(policy: str) -> str:
-    """What a policy's points are called on a line: its name and its settings, without those that move along it."""
-    name, variant = _variant(policy)
-    return f"{name} ({variant})" if variant not in ("", "rate=1.0") else name
-
-
-def _variant(policy: str) -> tuple[str, str]:
-    name, _, text = policy.partition(":")
-    settings = text.split(",")
-    others = [setting for setting in settings if not setting.startswith(MOVING.get(name, "k="))]
-    return name, ", ".join(others) if others != settings else ""
+    """What the curve of a policy is called: its name and its settings, without those that move along the curve."""
+    name, rest = curve(policy)
+    return f"{name} ({', '.join(rest)})" if rest and rest != ("rate=1.0",) else name
 
 
 def _levels(
     axes: Axes, offline: Sequence[Result], quality: str, profile: str, halves: Mapping[tuple[str, str], float]
 ) -> None:
     for number, result in enumerate(offline):
-        label = f"{result.model}: offline" if len(offline) > 1 else "offline"
+        label = f"{result.model}: {result.policy}" if len(offline) > 1 else result.policy
         level(axes, _good(result, profile, quality), label, halves.get((result.model, result.policy)), number)
 
 

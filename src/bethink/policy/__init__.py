@@ -1,19 +1,33 @@
-"""When to speak: a policy looks at a stream and decides to READ one more source token or WRITE the candidate.
+"""When to write: a policy looks at a stream and decides to READ one more source token or to WRITE the candidate.
 
-A policy is a frozen dataclass, a pure function of what it sees, with a one-line text form used everywhere:
-`parse("pe:k=3,rho=0.24,r=2")` and `str(policy)` are inverse. It is asked only while the source is open; once the
-source has been read to its end every system only writes.
+This package is the one place that knows the names of policies, their settings and the reasons of their decisions. A policy is
+a frozen dataclass, a pure function of what it sees, with a one-line text form used everywhere: `parse("pe:k=3,rho=0.24,r=2")` and
+`str(policy)` are inverse. It is asked only while the source is open; once that has been read to its end every token is written.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import math
+import importlib
+import sys
+from pathlib import Path
 from typing import Any
 
 from bethink.errors import UsageError, unknown
-from bethink.policy.contract import READ, WRITE, Action, Decision, Degrees, Need, Policy, Progress, View
+from bethink.policy.contract import (
+    NO_EVIDENCE,
+    READ,
+    WRITE,
+    Action,
+    Decision,
+    Degrees,
+    Need,
+    Policy,
+    Progress,
+    Reason,
+    View,
+)
 from bethink.policy.rules import (
+    REASONS,
     RULES,
     AdaptiveWaitK,
     Offline,
@@ -22,8 +36,10 @@ from bethink.policy.rules import (
     WaitK,
     Weighing,
 )
+from bethink.policy.settings import PolicyBase, Setting, setting
 
 __all__ = [
+    "NO_EVIDENCE",
     "READ",
     "RULES",
     "WRITE",
@@ -34,48 +50,100 @@ __all__ = [
     "Need",
     "Offline",
     "Policy",
+    "PolicyBase",
     "PostEvaluation",
     "PostEvaluationFlip",
     "Progress",
+    "Reason",
+    "Setting",
     "View",
     "WaitK",
     "Weighing",
+    "curve",
+    "explain",
+    "listed",
+    "load",
     "parse",
+    "reasons",
+    "setting",
 ]
 
 
 def parse(text: str) -> Policy:
-    """The policy a text names: `wait-k:k=5`, or in short `wait-k:5`; settings left out keep their defaults."""
-    name, _, settings = text.strip().partition(":")
+    """The policy that a text names: `wait-k:k=5`, or in short `wait-k:5`; settings left out keep their defaults.
+
+    Imports nothing, so the text may come from anyone: a class in a file of your own must have been loaded by `load`.
+    """
+    name, settings = _split(text)
     if name not in RULES:
         raise unknown("policy", name, RULES)
-    kind: Any = RULES[name]
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    values: dict[str, int | float] = {}
-    for position, setting in enumerate(filter(None, settings.split(","))):
-        key, equals, value = setting.partition("=")
-        if not equals:
-            key, value = (list(fields)[position] if position < len(fields) else setting), setting
-        key = key.strip()
-        if key not in fields:
-            raise unknown(f"setting of policy {name}", key, fields or ["none"])
-        if key in values:
-            raise UsageError(f"policy {name} is given {key} twice in '{text.strip()}'")
-        values[key] = _number(value, whole=fields[key].type == "int", where=f"{name}: {key}", like=kind())
-    policy: Policy = kind(**values)
-    return policy
+    return RULES[name].parse(settings)
 
 
-def _number(text: str, *, whole: bool, where: str, like: Policy) -> int | float:
-    shown = text.strip() if len(text) < 40 else f"{text.strip()[:40]}…"
+def load(text: str) -> Policy:
+    """Like `parse`, for whoever runs the program: `mymodule:MyPolicy,k=3` imports mymodule from this folder or the path."""
+    name, _ = _split(text)
+    module, _, attribute = name.partition(":")
+    if name not in RULES and module.replace(".", "").isidentifier() and attribute.isidentifier():
+        kind: Any = getattr(_imported(module), attribute, None)
+        frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
+        if not (frozen and issubclass(kind, PolicyBase)):
+            raise UsageError(
+                f"{name} is not a policy; expected a frozen dataclass that extends bethink.policy.PolicyBase"
+            )
+        RULES[kind.name] = RULES[name] = kind
+    return parse(text)
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The name and the settings of wait-k:k=3 or module:Class,k=3."""
+    name, _, rest = text.strip().partition(":")
+    if name not in RULES and rest.partition(",")[0].isidentifier():
+        attribute, _, rest = rest.partition(",")
+        name = f"{name}:{attribute}"
+    return name, rest
+
+
+def _imported(module: str) -> object:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last, so that nothing there hides a module of the system
     try:
-        value = int(text) if whole else float(text)
-        finite = math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
-        finite = False
-    except ValueError:
-        kind = "a whole number" if whole else "a number"
-        raise UsageError(f"{where} is '{shown}', but must be {kind}, as in '{like}'") from None
-    if not finite:
-        raise UsageError(f"{where} is '{shown}', but must be finite")
-    return value
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise UsageError(f"the policy's module {module} needs {error.name}, which is not installed") from error
+        raise UsageError(f"there is no policy and no module named '{module}', in {here} or on Python's path") from None
+    except Exception as error:  # the user's own file may raise anything
+        raise UsageError(f"the policy's module {module} raises {type(error).__name__}: {error}") from error
+
+
+def listed() -> list[tuple[str, str]]:
+    """Every policy with its default settings, as text, and what it does in one sentence: for help texts."""
+    return [(str(kind()), kind.about()) for kind in dict.fromkeys(RULES.values())]
+
+
+def reasons() -> dict[str, str]:
+    """What the codes of reasons mean, with {value}, {threshold} and {evidence} where they belong."""
+    return REASONS | {code: text for kind in RULES.values() for code, text in kind.reasons.items()}
+
+
+def explain(reason: Reason, evidence: str = "") -> str:
+    """A reason in words; `evidence` names the source words that the token translates."""
+    text = reasons().get(reason.code, reason.code)
+    try:
+        return text.format(value=reason.value, threshold=reason.threshold, evidence=evidence)
+    except (ValueError, TypeError, LookupError):  # a number that the policy promised and did not give
+        return text
+
+
+def curve(text: str) -> tuple[str, tuple[str, ...]]:
+    """The curve that a policy is a point of: its name, and its settings but for those that move along the curve.
+
+    Takes any text, since results may be of a policy that is not known here: of such a one, k moves along the curve.
+    """
+    name, settings = _split(text)
+    moving = {each.name for each in RULES[name].settings() if each.latency} if name in RULES else set()
+    parts = settings.split(",")
+    others = tuple(part for part in parts if part.partition("=")[0] not in (moving or {"k"}))
+    return name, others if len(others) < len(parts) else ()

@@ -1,14 +1,14 @@
-"""What a policy may see and must say: the contract between the rules that decide and the stream that acts."""
+"""What a policy may see and must answer: the contract between the rules that decide and the stream that acts."""
 
 from __future__ import annotations
 
-import dataclasses
 import enum
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
 
-if TYPE_CHECKING:  # numpy takes most of the time that `bethink --help` has
+if TYPE_CHECKING:  # importing numpy takes most of the time that `bethink --help` has
     import numpy as np
     import numpy.typing as npt
 
@@ -24,8 +24,8 @@ class Need(enum.IntEnum):
     """How much of the model a policy has to see before it can decide."""
 
     NOTHING = 0
-    CANDIDATE = 1  # the next word and how sure the model is of it
-    LOOKAHEAD = 2  # also the translation degree before and after that word
+    CANDIDATE = 1  # the next token and how sure the model is of it
+    LOOKAHEAD = 2  # also the translation degree before and after that token
 
 
 class Progress(Protocol):
@@ -41,14 +41,23 @@ class Progress(Protocol):
 
     @property
     def deferred(self) -> int:
-        """How often the next word has been weighed and put off."""
+        """How often the next token has been looked at and put off."""
+
+    @property
+    def source_words(self) -> Sequence[str]:
+        """The source words read so far, with their punctuation; a word counts once all its tokens are read."""
+
+    @property
+    def target_text(self) -> str:
+        """The translation written so far, the unfinished word included."""
 
 
 class View(Progress, Protocol):
-    """All a policy may see. The second half is valid only as far as the policy said it needs it."""
+    """All a policy may see. The properties below are valid only as far as the policy said it needs them."""
 
     @property
-    def candidate(self) -> int: ...
+    def candidate(self) -> int:
+        """The id of the token that the model would write next."""
 
     @property
     def confidence(self) -> float:
@@ -56,7 +65,7 @@ class View(Progress, Protocol):
 
     @property
     def stability(self) -> float:
-        """How likely it is that more source would not change the candidate; what a model cannot judge is its confidence."""
+        """How likely it is that more source would not change the candidate; the confidence where the model has no judge."""
 
     @property
     def degrees(self) -> Degrees:
@@ -68,19 +77,39 @@ class View(Progress, Protocol):
 
     @property
     def explained(self) -> AbstractSet[int]:
-        """Source positions that served as evidence for the words written so far."""
+        """Source positions that served as evidence for the tokens written so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why an action was taken: a code that `reasons()` explains, the number it rests on, and what that was held against."""
+
+    code: str = "policy"
+    value: float | None = None
+    threshold: float | None = None
+
+    def to_dict(self) -> dict[str, str | float]:
+        """For JSON: without what is not known."""
+        numbers = {"value": self.value, "threshold": self.threshold}
+        return {"code": self.code} | {name: round(number, 4) for name, number in numbers.items() if number is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An action and, for a WRITE, the source positions (0-based) that the word was seen to translate."""
+    """An action, its reason and, for a WRITE, the source positions (0-based) that the token was seen to translate."""
 
     action: Action
     evidence: tuple[int, ...] = ()
+    reason: Reason = Reason()
+
+    def because(self, code: str, value: float | None = None, threshold: float | None = None) -> Decision:
+        """The same decision with its reason: `WRITE.because("sure", 0.93, 0.9)`."""
+        return Decision(self.action, self.evidence, Reason(code, value, threshold))
 
 
 READ = Decision(Action.READ)
 WRITE = Decision(Action.WRITE)
+NO_EVIDENCE = READ.because("no_evidence")
 
 
 class Policy(Protocol):
@@ -89,23 +118,11 @@ class Policy(Protocol):
 
     def needs(self, progress: Progress) -> Need: ...
 
-    def decide(self, view: View) -> Decision: ...
+    def decide(self, view: View) -> Decision:
+        """Asked only while the source is open: once it has been read to its end, every token is written."""
 
     def cannot_pass(self, view: View) -> bool:
-        """Whether the degrees before the candidate already show that it will be put off, so that nobody need look ahead.
+        """Whether the degrees before the candidate already show that `decide` will answer NO_EVIDENCE.
 
-        Asked only of a policy that needs to look ahead, and may say False at any time.
+        Asked only of a policy that needs to look ahead, and may say False at any time: it saves time and changes nothing.
         """
-
-
-class PolicyBase:
-    """What all policies share: the text form, name:field=value,…, and hope."""
-
-    name: ClassVar[str]
-
-    def cannot_pass(self, view: View) -> bool:
-        return False
-
-    def __str__(self) -> str:
-        settings = ",".join(f"{f.name}={getattr(self, f.name)}" for f in dataclasses.fields(self))  # type: ignore[arg-type]
-        return f"{self.name}:{settings}" if settings else self.name

@@ -1,14 +1,13 @@
-"""The rules: when each system reads on and when it speaks. To add one, write its class here and name it in RULES."""
+"""The policies: when each reads on and when it writes. To add one, write its class here and name it in RULES."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bethink.errors import UsageError
-from bethink.policy.contract import READ, WRITE, Action, Decision, Need, Policy, PolicyBase, Progress, View
+from bethink.policy.contract import NO_EVIDENCE, READ, WRITE, Action, Decision, Need, Progress, Reason, View
+from bethink.policy.settings import PolicyBase, setting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,59 +15,79 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-5  # by how much a degree, a sum of a few 32-bit numbers, may miss what it should be
 
+# What the codes of reasons mean. A policy of its own file adds its codes in `reasons`.
+REASONS = {
+    "policy": "decided by the policy",
+    "scheduled": "on schedule: {value} source tokens read, {threshold} required",
+    "sure": "sure enough: {value:.0%}, {threshold:.0%} required",
+    "evidence": "translates {evidence}",
+    "no_threshold": "no evidence is required",
+    "put_off_limit": "put off {value}×, the most allowed",
+    "lag_limit": "late by {value} source tokens, {threshold} allowed",
+    "source_complete": "the source sentence is complete",
+    "length_limit": "the translation is too long for its source",
+    "too_early": "too early: {value} source tokens read, {threshold} required",
+    "whole_sentence": "waits for the end of the sentence",
+    "unsure": "not sure enough: {value:.0%}, {threshold:.0%} required",
+    "no_evidence": "would translate nothing clearly enough",
+    "early_end": "the model would end here, but the source goes on",
+}
+
+START = {"least": 1, "slider": (1, 12, 1), "ends": ("sooner", "later"), "latency": True}
+SHARE = {"least": 0, "most": 1, "slider": (0, 1, 0.02), "ends": ("bolder", "surer")}
+RATE = {"least": 0.01, "slider": (0.8, 2, 0.1), "ends": ("faster", "slower")}
+PATIENCE = {"ends": ("hasty", "patient")}
+
 
 @dataclass(frozen=True)
 class Offline(PolicyBase):
-    """Reads the whole sentence, then writes: the upper bound in quality and in delay."""
+    """Reads the whole sentence, then writes: the best quality and the longest delay."""
 
     name: ClassVar[str] = "offline"
-    ceiling: ClassVar[Need] = Need.NOTHING
-
-    def needs(self, progress: Progress) -> Need:
-        return Need.NOTHING
+    title: ClassVar[str] = "Whole sentence"
 
     def decide(self, view: View) -> Decision:
-        return READ
+        return READ.because("whole_sentence")
 
 
 @dataclass(frozen=True)
 class WaitK(PolicyBase):
-    """Reads k tokens, then reads `rate` tokens for every one it writes: g(t) = k + floor(rate (t - 1))."""
+    """Reads k tokens, then `rate` tokens for each token it writes.
 
-    k: int = 3
-    rate: float = 1.0
+    g(t) = k + floor(rate (t - 1)).
+    """
+
+    k: int = setting(3, "Latency k", "Source tokens it stays behind.", **START)
+    rate: float = setting(1.0, "Rate", "Source tokens read for each token written.", **RATE)
     name: ClassVar[str] = "wait-k"
-    ceiling: ClassVar[Need] = Need.NOTHING
-
-    def __post_init__(self) -> None:
-        _require(self.k >= 1, self, "k must be at least 1")
-        _require(self.rate > 0, self, "rate must be above 0")
-
-    def needs(self, progress: Progress) -> Need:
-        return Need.NOTHING
+    title: ClassVar[str] = "Wait-k"
 
     def decide(self, view: View) -> Decision:
-        due = self.k + math.floor(self.rate * view.written + 1e-9)
-        return READ if view.read < due else WRITE
+        due = scheduled(self.k, self.rate, view)
+        return (
+            READ.because("too_early", view.read, due) if view.read < due else WRITE.because("scheduled", view.read, due)
+        )
 
 
 @dataclass(frozen=True)
 class AdaptiveWaitK(PolicyBase):
-    """Writes when the candidate is likelier than a bar that falls with the lag, from rho_1 at lag 1 to rho_k at lag k_max.
+    """Writes when the model is sure enough for its lag: the longer the lag, the less sure it must be.
 
-    Zheng et al. 2020. Runs over one multi-path model or, with one wait-k model per lag, over the model of each lag.
+    Zheng et al. 2020: the threshold falls from rho_1 at lag 1 to rho_k at lag k_max. Runs over one multi-path model or, with one
+    wait-k model per lag, over the model of each lag.
     """
 
-    rho_1: float = 0.6
-    rho_k: float = 0.0
-    k_max: int = 10
+    rho_1: float = setting(0.6, "Sureness ρ₁", "How sure it must be at lag 1.", **SHARE)
+    rho_k: float = setting(0.0, "Sureness ρₖ", "How sure it must be at the longest lag.", **SHARE)
+    k_max: int = setting(
+        10,
+        "Longest lag",
+        "At this lag it writes in any case.",
+        **START | {"least": 2, "slider": (2, 15, 1), "latency": False},
+    )
     name: ClassVar[str] = "adaptive"
+    title: ClassVar[str] = "Adaptive wait-k"
     ceiling: ClassVar[Need] = Need.CANDIDATE
-
-    def __post_init__(self) -> None:
-        _require(self.k_max >= 2, self, "k_max must be at least 2")
-        for value in (self.rho_1, self.rho_k):
-            _require(0 <= value <= 1, self, "rho_1 and rho_k must lie between 0 and 1")
 
     def threshold(self, lag: int) -> float:
         return self.rho_1 - (lag - 1) * (self.rho_1 - self.rho_k) / (self.k_max - 1)
@@ -79,32 +98,36 @@ class AdaptiveWaitK(PolicyBase):
     def decide(self, view: View) -> Decision:
         lag = view.read - view.written
         if lag < 1:
-            return READ
-        if lag >= self.k_max or view.confidence >= self.threshold(lag):
-            return WRITE
-        return READ
+            return READ.because("too_early", view.read, view.written + 1)
+        if lag >= self.k_max:
+            return WRITE.because("lag_limit", lag, self.k_max)
+        return judged(view.confidence, self.threshold(lag))
 
 
 @dataclass(frozen=True)
 class Weighing(PolicyBase):
-    """Keeps pace with the speaker: never hastier than wait-k of that pace, at most r tokens later, and in between when it is sure.
+    """Keeps pace with the speaker and writes early only what it is sure of.
 
-    A candidate is written at once if the model judges that it will stand, with a probability of rho. Another waits, and the bar
-    falls with every token, to a third of rho after r of them, where any candidate is written.
+    Never earlier than wait-k with this k and rate, at most r tokens later. In between a candidate is written if the model judges
+    that more source would not change it, with a probability of at least rho. The threshold falls with every token read, to a
+    third of rho after r of them, where any candidate is written.
     """
 
-    k: int = 2
-    r: int = 4
-    rate: float = 1.2
-    rho: float = 0.9
+    k: int = setting(2, "Latency k", "Source tokens it stays behind at least.", **START)
+    r: int = setting(
+        4,
+        "Patience r",
+        "Source tokens that a word waits at most.",
+        least=1,
+        slider=(1, 12, 1),
+        latency=True,
+        **PATIENCE,
+    )
+    rate: float = setting(1.2, "Rate", "Source tokens read for each token written.", **RATE)
+    rho: float = setting(0.9, "Sureness ρ", "How sure it must be to write at once.", **SHARE)
     name: ClassVar[str] = "weigh"
+    title: ClassVar[str] = "Weighing"
     ceiling: ClassVar[Need] = Need.CANDIDATE
-
-    def __post_init__(self) -> None:
-        _require(self.k >= 1, self, "k must be at least 1")
-        _require(self.r >= 1, self, "r must be at least 1")
-        _require(self.rate > 0, self, "rate must be above 0")
-        _require(0 <= self.rho <= 1, self, "rho must lie between 0 and 1")
 
     def needs(self, progress: Progress) -> Need:
         return Need.CANDIDATE if 0 <= self._late(progress) < self.r else Need.NOTHING
@@ -112,44 +135,44 @@ class Weighing(PolicyBase):
     def decide(self, view: View) -> Decision:
         late = self._late(view)
         if late < 0:
-            return READ
-        sure = late >= self.r or view.stability >= self.rho * (1 - 2 / 3 * late / self.r)
-        return WRITE if sure else READ
+            return READ.because("too_early", view.read, view.read - late)
+        if late >= self.r:
+            return WRITE.because("lag_limit", late, self.r)
+        return judged(view.stability, self.rho * (1 - 2 / 3 * late / self.r))
 
     def _late(self, progress: Progress) -> int:
-        """How many tokens it has read beyond what its pace asks for."""
-        return progress.read - self.k - math.floor(self.rate * progress.written + 1e-9)
+        """How many tokens it has read beyond its schedule."""
+        return progress.read - scheduled(self.k, self.rate, progress)
 
 
 @dataclass(frozen=True)
 class PostEvaluation(PolicyBase):
-    """Algorithm 1: writes a candidate only if it visibly translates something, at most r READs per word.
+    """Writes a word only if it visibly translates something that was read, or after r READs.
 
-    After the first k tokens a candidate is written if some source token's degree would rise by at least rho (Eq. 10);
-    a word put off r times is written all the same.
+    Algorithm 1: after the first k tokens a candidate is written if some source token's degree would rise by at least rho (Eq. 10);
+    one put off r times is written all the same.
     """
 
-    k: int = 3
-    rho: float = 0.24
-    r: int = 2
+    k: int = setting(3, "Latency k", "Source tokens read before the first is written.", **START)
+    rho: float = setting(
+        0.24, "Evidence ρ", "How much more translated a source word must become.", **SHARE | {"slider": (0, 0.6, 0.02)}
+    )
+    r: int = setting(2, "Patience r", "How often a word is put off at most.", least=0, slider=(0, 12, 1), **PATIENCE)
     name: ClassVar[str] = "pe"
+    title: ClassVar[str] = "Post-evaluation"
     ceiling: ClassVar[Need] = Need.LOOKAHEAD
-
-    def __post_init__(self) -> None:
-        _require(self.k >= 1, self, "k must be at least 1")
-        _require(self.r >= 0, self, "r must be at least 0")
-        _require(0 <= self.rho <= 1, self, "rho must lie between 0 and 1")
 
     def needs(self, progress: Progress) -> Need:
         return Need.NOTHING if progress.read < self.k else Need.LOOKAHEAD
 
     def decide(self, view: View) -> Decision:
         if view.read < self.k:
-            return READ
-        evidence = _positions(view.gain >= self.rho)
-        if evidence or self.rho == 0 or view.deferred >= self.r:  # a gain below 0 counts as 0
-            return Decision(Action.WRITE, evidence)
-        return READ
+            return READ.because("too_early", view.read, self.k)
+        if evidence := positions(view.gain >= self.rho):
+            return Decision(Action.WRITE, evidence, Reason("evidence", float(view.gain.max()), self.rho))
+        if self.rho == 0:  # a gain below 0 counts as 0
+            return WRITE.because("no_threshold")
+        return WRITE.because("put_off_limit", view.deferred, self.r) if view.deferred >= self.r else NO_EVIDENCE
 
     def cannot_pass(self, view: View) -> bool:
         """No degree can rise above 1, so none can rise by rho where all are above 1 - rho."""
@@ -158,55 +181,59 @@ class PostEvaluation(PolicyBase):
 
 @dataclass(frozen=True)
 class PostEvaluationFlip(PolicyBase):
-    """The rule of the authors' released code: a token must flip from untranslated to translated, never later than wait-k.
+    """Writes a word if a source word turns from untranslated to translated, and never later than wait-k.
 
-    A source token flips when T - U goes from at most -tau to at least tau, T = d and U = 1 - d; it can flip once. Without a
-    flip the candidate is put off until the wait-k schedule is reached.
+    The rule of the authors' released code. A source token flips when T - U goes from at most -tau to at least tau, T = d and
+    U = 1 - d; it can flip once. Without a flip the candidate is put off until the wait-k schedule is reached.
     """
 
-    k: int = 3
-    tau: float = 0.12
+    k: int = setting(3, "Latency k", "Source tokens it stays behind at most.", **START)
+    tau: float = setting(
+        0.12, "Evidence τ", "How clearly a source word must turn.", **SHARE | {"slider": (0, 0.6, 0.02)}
+    )
     name: ClassVar[str] = "pe-flip"
+    title: ClassVar[str] = "Post-evaluation, flip rule"
     ceiling: ClassVar[Need] = Need.LOOKAHEAD
-
-    def __post_init__(self) -> None:
-        _require(self.k >= 1, self, "k must be at least 1")
-        _require(0 <= self.tau <= 1, self, "tau must lie between 0 and 1")
 
     def needs(self, progress: Progress) -> Need:
         started = progress.read >= self.k and not self._jumping(progress)
         return Need.LOOKAHEAD if started else Need.NOTHING
 
     def decide(self, view: View) -> Decision:
+        due = self.k + view.written
         if view.read < self.k or self._jumping(view):
-            return READ
+            return READ.because("too_early", view.read, self.k if view.read < self.k else due)
         before, after = view.degrees, view.degrees + view.gain
         flipped = (2 * before - 1 <= -self.tau) & (2 * after - 1 >= self.tau)
-        evidence = tuple(i for i in _positions(flipped) if i not in view.explained)
-        if evidence or view.read >= self.k + view.written:
-            return Decision(Action.WRITE, evidence)
-        return READ
+        if evidence := tuple(i for i in positions(flipped) if i not in view.explained):
+            return Decision(Action.WRITE, evidence, Reason("evidence", float(view.gain[list(evidence)].max())))
+        return WRITE.because("scheduled", view.read, due) if view.read >= due else NO_EVIDENCE
 
     def cannot_pass(self, view: View) -> bool:
         """Only a token that is untranslated, and has not flipped before, can flip."""
         if view.read >= self.k + view.written:
             return False
-        return set(_positions(2 * view.degrees - 1 <= -self.tau)) <= view.explained
+        return set(positions(2 * view.degrees - 1 <= -self.tau)) <= view.explained
 
     def _jumping(self, progress: Progress) -> bool:
-        """Once a word is put off, the released rule reads on to the wait-k schedule without weighing again."""
+        """Once a word is put off, the released rule reads on to the wait-k schedule without looking at it again."""
         return progress.deferred > 0 and progress.read < self.k + progress.written
 
 
-def _positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
+def scheduled(k: int, rate: float, progress: Progress) -> int:
+    """Source tokens that wait-k asks for before it writes the next token."""
+    return k + math.floor(rate * progress.written + 1e-9)
+
+
+def judged(value: float, threshold: float) -> Decision:
+    """WRITE what the model is sure of."""
+    return WRITE.because("sure", value, threshold) if value >= threshold else READ.because("unsure", value, threshold)
+
+
+def positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(mask.nonzero()[0].tolist())
 
 
-def _require(holds: bool, policy: object, rule: str) -> None:
-    if not holds:
-        raise UsageError(f"policy {policy}: {rule}")
-
-
-RULES: dict[str, Callable[..., Policy]] = {
+RULES: dict[str, type[PolicyBase]] = {
     rule.name: rule for rule in (Offline, WaitK, AdaptiveWaitK, Weighing, PostEvaluation, PostEvaluationFlip)
 }

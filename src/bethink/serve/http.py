@@ -54,10 +54,20 @@ class TranslationOut(BaseModel):
     latency: Annotated[dict[str, float], Field(description="AL, AP, DAL and CW in source words.")]
 
 
+class PolicyOut(BaseModel):
+    name: str
+    title: str
+    about: str
+    spec: Annotated[str, Field(description="How it is asked for, with {name} in place of each value.")]
+    settings: Annotated[list[dict[str, Any]], Field(description="Name, type, default, range and label of each.")]
+
+
 class ModelOut(BaseModel):
     name: str
-    policy: str
-    policies: list[str]
+    policy: Annotated[str, Field(description="What the model recommends.")]
+    recommended: Annotated[str, Field(description="The name of that policy.")]
+    policies: Annotated[list[PolicyOut], Field(description="What the model can serve.")]
+    reasons: Annotated[dict[str, str], Field(description="What the codes of reasons mean.")]
     explains: bool
     fingerprint: str
     about: dict[str, Any]

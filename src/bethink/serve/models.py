@@ -1,4 +1,4 @@
-"""The models that are served: each loaded once, known by its name, with a fingerprint that tells whether it is still the same."""
+"""The models that are served: each loaded once and known by its name and fingerprint."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from bethink.engine import check
 from bethink.errors import BethinkError
 from bethink.live import AsyncTranslator
-from bethink.policy import RULES, Policy, parse
+from bethink.policy import RULES, Policy, parse, reasons
 from bethink.serve.protocol import Refusal
 from bethink.translator import Translator
 
-ABOUT = ("description", "recipe", "source", "target", "toy")  # what a model's makers say and everybody may know
+ABOUT = ("description", "recipe", "source", "target", "toy")  # what everybody may know of a model
 
 
 @dataclass(frozen=True)
@@ -42,18 +42,22 @@ class Model:
         return policy
 
     def describe(self) -> dict[str, Any]:
+        """For /v1/models: with all that a client needs to offer the policies and to say their reasons."""
+        own = self.translator.policy
         return {
             "name": self.name,
-            "policy": str(self.translator.policy),
-            "policies": [name for name in RULES if self._serves(name)],
+            "policy": str(own),
+            "recommended": own.name,
+            "policies": [kind.describe(own) for kind in dict.fromkeys(RULES.values()) if self._serves(kind())],
+            "reasons": reasons(),
             "explains": self.translator.backend.capsules,
             "fingerprint": self.translator.fingerprint,
             "about": {key: self.translator.about[key] for key in ABOUT if key in self.translator.about},
         }
 
-    def _serves(self, name: str) -> bool:
+    def _serves(self, policy: Policy) -> bool:
         try:
-            self.policy(name)
-        except Refusal:
+            check(self.translator.backend, policy)
+        except BethinkError:
             return False
         return True

@@ -176,6 +176,7 @@ class LiveStep:
     at: int = 0  # milliseconds
     lag: int = 0  # milliseconds
     check: str = ""
+    reason: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_message(self) -> Message:
         """Without the fields that say nothing."""

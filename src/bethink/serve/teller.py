@@ -117,6 +117,7 @@ class Teller:
             at=round(1000 * (now - self._began)),
             lag=lag,
             check=f"{self._check:08x}",
+            reason=step.reason.to_dict(),
         )
 
     def close_sentence(self) -> Message:

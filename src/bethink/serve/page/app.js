@@ -1,18 +1,17 @@
-/** The live page: joins the parts together. Everything that decides something lives in a module of its own. */
+/** The live page: joins its modules together. */
 
 import { Announcer } from "./announce.js";
-import { Asking } from "./ask.js";
-import { Beamer } from "./beamer.js";
+import { Captions } from "./captions.js";
 import { unwrap } from "./compose.js";
 import { wire } from "./controls.js";
 import { Dictation } from "./dictate.js";
-import { Knobs } from "./knobs.js";
-import { Lens } from "./lens.js";
-import { $, OWN } from "./parts.js";
+import { $, OWN } from "./dom.js";
+import { Inspector } from "./inspector.js";
+import { Player } from "./player.js";
+import { PolicyPanel } from "./policy.js";
 import { Rows } from "./rows.js";
 import { languageName, load, samplesFor, sourceLanguage, targetLanguage } from "./samples.js";
-import { Speaker } from "./speaker.js";
-import { Talk } from "./talk.js";
+import { Session } from "./session.js";
 import { KEEP } from "./transcript.js";
 import * as server from "./server.js";
 
@@ -24,14 +23,15 @@ export class App {
     this.models = models;
     this.model = models[0];
     this.rows = new Rows($("rows"), $("folds"), { source: "", target: "" });
-    this.lens = new Lens($("why"), $("drawing"), $("lag"));
-    this.asking = new Asking(this.rows, this.lens, $("describer"), (opened) => this.sheet(opened), () => this.refresh());
+    const parts = { why: $("why"), path: $("drawing"), lag: $("lag") };
+    this.inspector = new Inspector(this.rows, parts, $("describer"), (opened) => this.sheet(opened), () => this.refresh());
+    this.panel = this.inspector.panel;
     this.announcer = new Announcer($("spoken"));
-    this.knobs = new Knobs($("knobs"), (policy) => this.retune(policy));
-    this.speaker = new Speaker((text) => this.talk.say(text), () => this.playing());
-    this.dictation = new Dictation((text) => this.talk.say(text), (text) => void ($("interim").textContent = text), (on, trouble) => this.listening(on, trouble));
-    this.beamer = new Beamer({
-      stage: $("beamer"), text: $("beamer-text"), source: $("beamer-source"), opener: $("captions"), leave: $("beamer-leave"),
+    this.policyPanel = new PolicyPanel($("policy-panel"), (policy) => this.retune(policy));
+    this.player = new Player((text) => this.session.feed(text), () => this.playing());
+    this.dictation = new Dictation((text) => this.session.feed(text), (text) => void ($("interim").textContent = text), (on, trouble) => this.listening(on, trouble));
+    this.captions = new Captions({
+      stage: $("captions-view"), text: $("captions-text"), source: $("captions-source"), opener: $("captions"), leave: $("captions-leave"),
       others: /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".top, .stage, .skip")]),
     });
     /** @type {Set<import("./transcript.js").Sentence>} */
@@ -41,12 +41,12 @@ export class App {
     this.noticed = undefined; // the sentence that a notice is about
     this.following = true; // the newest words, until the reader scrolls away from them
     this.policy = this.model.policy;
-    this.talk = this.dial();
+    this.session = this.dial();
     this.choose(this.model);
     wire(this);
   }
 
-  // a model, a talk
+  // a model, a session
 
   /** @param {Model} model */
   choose(model) {
@@ -57,7 +57,8 @@ export class App {
     $("source-head").textContent = ["Speaker", languageName(source)].filter(Boolean).join(" · ");
     $("target-head").textContent = ["Translation", languageName(target)].filter(Boolean).join(" · ");
     $("about").textContent = model.about?.description ? `The model ${model.name}: ${model.about.description}.` : "";
-    this.knobs.show(model.policy, model.policies);
+    this.policyPanel.show(model.policies, model.recommended);
+    this.panel.reasons = model.reasons;
     this.offer(model);
   }
 
@@ -74,34 +75,34 @@ export class App {
   }
 
   begin() {
-    this.speaker.stop();
+    this.player.stop();
     this.playing();
-    this.talk.close();
-    this.asking.hide();
+    this.session.close();
+    this.inspector.hide();
     this.rows.clear();
-    this.lens.clear();
+    this.panel.clear();
     this.announcer.clear();
     this.stale.clear();
     $("welcome").hidden = false;
     this.following = $("jump").hidden = true;
-    this.talk = this.dial();
-    this.beamer.update(this.talk.transcript);
+    this.session = this.dial();
+    this.captions.update(this.session.transcript);
   }
 
   dial() {
-    return new Talk({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token() }, this);
+    return new Session({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token() }, this);
   }
 
   /** @param {string} policy */
   retune(policy) {
     this.policy = policy;
-    this.talk.change(policy);
-    const { open } = this.talk.transcript;
-    this.notice(open && !open.done ? "Holds from the next sentence on." : "");
+    this.session.change(policy);
+    const { open } = this.session.transcript;
+    this.notice(open && !open.done ? "Applies from the next sentence on." : "");
     this.noticed = open;
   }
 
-  // what the talk tells
+  // what the session reports
 
   /** @param {string} state @param {string} detail */
   state(state, detail) {
@@ -114,20 +115,20 @@ export class App {
   changed(sentence, text) {
     this.stale.add(sentence);
     if (sentence !== this.noticed) this.notice("");
-    this.lens.note(sentence.behind);
+    this.panel.note(sentence.behind);
     if (text) this.announcer.add(text);
     if (this.stale.size > KEEP) this.paint(); // a hidden page is given no frames, and must not hoard
     else this.refresh();
   }
 
-  said() {
+  fed() {
     $("welcome").hidden = true;
     this.refresh();
   }
 
   /** @param {string} message */
   refusedPolicy(message) {
-    this.noticed = this.talk.transcript.open;
+    this.noticed = this.session.transcript.open;
     this.notice(message);
   }
 
@@ -147,32 +148,32 @@ export class App {
     this.frame = 0;
     for (const sentence of this.stale) this.rows.update(sentence);
     this.stale.clear();
-    this.rows.fold(this.talk.transcript.fold(), this.talk.transcript.folded);
-    this.rows.wait(this.talk.ahead, !this.talk.line.up);
-    this.asking.refresh();
+    this.rows.fold(this.session.transcript.fold(), this.session.transcript.folded);
+    this.rows.wait(this.session.ahead, !this.session.connection.up);
+    this.inspector.refresh();
     this.follow();
     this.redraw();
-    this.lens.measure(this.talk.transcript.sentences);
-    this.beamer.update(this.talk.transcript);
+    this.panel.measure(this.session.transcript.sentences);
+    this.captions.update(this.session.transcript);
   }
 
-  /** Stay with the newest words, unless the reader is elsewhere or asks about a word. */
+  /** Stay with the newest words, unless the reader scrolled away or inspects a word. */
   follow() {
     const scroll = $("scroll");
-    if (this.following && !this.asking.about && $("welcome").hidden) scroll.scrollTop = scroll.scrollHeight;
+    if (this.following && !this.inspector.about && $("welcome").hidden) scroll.scrollTop = scroll.scrollHeight;
     $("jump").hidden = this.following;
   }
 
   redraw() {
-    if (!this.asking.about) this.lens.draw(this.talk.transcript.open, -1);
+    if (!this.inspector.about) this.panel.draw(this.session.transcript.open, -1);
   }
 
   // controls
 
-  captions() {
-    if (this.beamer.open) return void this.beamer.leave();
-    this.beamer.enter();
-    this.beamer.update(this.talk.transcript);
+  toggleCaptions() {
+    if (this.captions.open) return void this.captions.leave();
+    this.captions.enter();
+    this.captions.update(this.session.transcript);
   }
 
   /** @param {string} mode */
@@ -182,20 +183,20 @@ export class App {
   }
 
   async play() {
-    if (this.speaker.speaking) {
-      this.speaker.stop();
+    if (this.player.playing) {
+      this.player.stop();
       return this.playing();
     }
     const file = /** @type {HTMLSelectElement} */ ($("sample")).value;
     const text = file === OWN ? unwrap(/** @type {HTMLTextAreaElement} */ ($("own")).value) : await load(file);
     if (!text.trim()) return $("own").focus();
     /** @type {HTMLInputElement} */ (document.querySelector('input[value="play"]')).click();
-    this.speaker.start(text);
+    this.player.start(text);
     this.playing();
   }
 
   playing() {
-    $("play").textContent = this.speaker.speaking ? "Stop" : "Play";
+    $("play").textContent = this.player.playing ? "Stop" : "Play";
   }
 
   /** @param {boolean} on @param {string} trouble */
@@ -206,19 +207,19 @@ export class App {
 
   finish() {
     const box = /** @type {HTMLTextAreaElement} */ ($("composer"));
-    this.talk.say(`${box.value}\n`);
+    this.session.feed(`${box.value}\n`);
     box.value = "";
   }
 
-  /** On narrow screens the lens is a sheet over the text.
+  /** On narrow screens the inspector is a sheet over the text.
    * @param {boolean} open */
   sheet(open) {
-    $("lens").classList.toggle("open", open);
+    $("inspector").classList.toggle("open", open);
     $("sheet").setAttribute("aria-expanded", String(open));
     $("scroll").classList.toggle("covered", open);
     if (!open) return;
-    $("lens").scrollTop = 0;
-    if (getComputedStyle($("lens")).position === "fixed") this.asking.about?.row.row.scrollIntoView({ block: "start" });
+    $("inspector").scrollTop = 0;
+    if (getComputedStyle($("inspector")).position === "fixed") this.inspector.about?.row.row.scrollIntoView({ block: "start" });
   }
 
   /** @param {string} id @param {string} text */

@@ -14,13 +14,13 @@ export function unwrap(text) {
   return paragraphs.map((paragraph) => `${paragraph.replaceAll("\n", " ").trim()}\n`).join("").replace(/^\n+/, "");
 }
 
-/** @param {HTMLTextAreaElement} box @param {(text: string) => void} say */
-export function compose(box, say) {
+/** @param {HTMLTextAreaElement} box @param {(text: string) => void} feed */
+export function compose(box, feed) {
   const pass = () => {
     const [complete, rest] = cut(box.value);
     if (!complete) return;
     box.value = rest;
-    say(complete);
+    feed(complete);
   };
   box.addEventListener("input", (event) => {
     if (!(/** @type {InputEvent} */ (event).isComposing)) pass();
@@ -30,7 +30,7 @@ export function compose(box, say) {
     const text = event.clipboardData?.getData("text/plain") ?? "";
     if (!/\s/.test(text.trim())) return; // a single word: let it be edited
     event.preventDefault();
-    say(box.value + unwrap(text));
+    feed(box.value + unwrap(text));
     box.value = "";
   });
   pass(); // what was typed before anyone listened

@@ -1,8 +1,8 @@
-/** What happens when someone presses, turns or types something. */
+/** What happens when someone clicks, moves or types something. */
 
 import { compose } from "./compose.js";
 import { recogniser } from "./dictate.js";
-import { $, OWN } from "./parts.js";
+import { $, OWN } from "./dom.js";
 import { copy, download } from "./save.js";
 import { plain, srt } from "./srt.js";
 
@@ -10,7 +10,7 @@ import { plain, srt } from "./srt.js";
 
 /** @param {App} app */
 export function wire(app) {
-  for (const id of ["composer", "beamer-input"]) compose($(id), (text) => app.talk.say(text));
+  for (const id of ["composer", "captions-input"]) compose($(id), (text) => app.session.feed(text));
   wireModels(app);
   wireInput(app);
   wireTranscript(app);
@@ -35,7 +35,7 @@ function wireInput(app) {
   $("mode-dictate").hidden = !recogniser();
   const rate = /** @type {HTMLInputElement} */ ($("rate"));
   rate.addEventListener("input", () => {
-    app.speaker.rate = Number(rate.value);
+    app.player.rate = Number(rate.value);
     $("rate-out").textContent = `${rate.value} words/min`;
   });
   $("sample").addEventListener("change", () => void ($("own").hidden = /** @type {HTMLSelectElement} */ ($("sample")).value !== OWN));
@@ -44,7 +44,7 @@ function wireInput(app) {
   $("dictate").addEventListener("click", () => (app.dictation.on ? app.dictation.stop() : app.dictation.start(app.rows.languages.source)));
   $("finish").addEventListener("click", () => app.finish());
   $("clear").addEventListener("click", () => app.begin());
-  $("tune").addEventListener("click", () => $("tune").setAttribute("aria-expanded", String($("knobs").classList.toggle("open"))));
+  $("tune").addEventListener("click", () => $("tune").setAttribute("aria-expanded", String($("policy-panel").classList.toggle("open"))));
 }
 
 /** @param {App} app */
@@ -58,28 +58,28 @@ function wireTranscript(app) {
     app.following = true;
     app.follow();
   });
-  $("sheet").addEventListener("click", () => app.sheet(!$("lens").classList.contains("open")));
-  $("sheet-close").addEventListener("click", () => app.asking.release());
-  $("copy").addEventListener("click", async () => app.flash("copy", (await copy(plain(app.talk.transcript.all()))) ? "Copied" : "Not allowed"));
-  $("save-text").addEventListener("click", () => download("translation.txt", "text/plain", plain(app.talk.transcript.all())));
-  $("save-srt").addEventListener("click", () => download("translation.srt", "application/x-subrip", srt(app.talk.transcript.all())));
+  $("sheet").addEventListener("click", () => app.sheet(!$("inspector").classList.contains("open")));
+  $("sheet-close").addEventListener("click", () => app.inspector.release());
+  $("copy").addEventListener("click", async () => app.flash("copy", (await copy(plain(app.session.transcript.all()))) ? "Copied" : "Not allowed"));
+  $("save-text").addEventListener("click", () => download("translation.txt", "text/plain", plain(app.session.transcript.all())));
+  $("save-srt").addEventListener("click", () => download("translation.srt", "application/x-subrip", srt(app.session.transcript.all())));
 }
 
 /** @param {App} app */
 function wireCaptions(app) {
-  $("captions").addEventListener("click", () => app.captions());
-  $("beamer-leave").addEventListener("click", () => app.beamer.leave());
-  $("beamer-smaller").addEventListener("click", () => app.beamer.resize(1 / 1.15));
-  $("beamer-larger").addEventListener("click", () => app.beamer.resize(1.15));
-  $("beamer-full").addEventListener("click", () => app.beamer.fullScreen());
-  $("beamer-both").addEventListener("click", () => {
-    app.beamer.both = !app.beamer.both;
-    $("beamer-both").setAttribute("aria-pressed", String(app.beamer.both));
-    app.beamer.update(app.talk.transcript);
+  $("captions").addEventListener("click", () => app.toggleCaptions());
+  $("captions-leave").addEventListener("click", () => app.captions.leave());
+  $("captions-smaller").addEventListener("click", () => app.captions.resize(1 / 1.15));
+  $("captions-larger").addEventListener("click", () => app.captions.resize(1.15));
+  $("captions-full").addEventListener("click", () => app.captions.fullScreen());
+  $("captions-both").addEventListener("click", () => {
+    app.captions.both = !app.captions.both;
+    $("captions-both").setAttribute("aria-pressed", String(app.captions.both));
+    app.captions.update(app.session.transcript);
   });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") app.beamer.open ? app.beamer.leave() : app.asking.release();
-    if (event.altKey && event.code === "KeyC") app.captions();
+    if (event.key === "Escape") app.captions.open ? app.captions.leave() : app.inspector.release();
+    if (event.altKey && event.code === "KeyC") app.toggleCaptions();
   });
-  if (location.hash === "#captions") app.captions();
+  if (location.hash === "#captions") app.toggleCaptions();
 }

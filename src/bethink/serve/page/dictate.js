@@ -28,9 +28,9 @@ export function recogniser() {
 }
 
 export class Dictation {
-  /** @param {(text: string) => void} say @param {(text: string) => void} interim @param {(on: boolean, trouble: string) => void} changed */
-  constructor(say, interim, changed) {
-    this.say = say;
+  /** @param {(text: string) => void} feed @param {(text: string) => void} interim @param {(on: boolean, trouble: string) => void} changed */
+  constructor(feed, interim, changed) {
+    this.feed = feed;
     this.interim = interim;
     this.changed = changed;
     this.on = false;
@@ -67,12 +67,12 @@ export class Dictation {
     let open = "";
     for (let n = event.resultIndex; n < event.results.length; n += 1) {
       const { isFinal, 0: best } = event.results[n];
-      if (isFinal) this.say(`${agreement.hear(best.transcript, true).trimEnd()}\n`); // a pause ends the sentence
+      if (isFinal) this.feed(`${agreement.hear(best.transcript, true).trimEnd()}\n`); // a pause ends the sentence
       else open += best.transcript;
     }
     if (!open) return this.interim("");
     const sure = agreement.hear(open, false);
-    if (sure) this.say(sure);
+    if (sure) this.feed(sure);
     this.interim(open.trim().split(/\s+/).slice(agreement.passed).join(" "));
   }
 

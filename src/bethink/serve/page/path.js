@@ -1,16 +1,8 @@
-/** The read/write path as a drawing: to the right it reads, downwards it writes; filled cells are where a word came from. */
+/** The read/write path as a drawing: to the right it reads, downwards it writes; filled cells show what a word translates. */
+
+import { svg } from "./dom.js";
 
 /** @typedef {import("./transcript.js").Sentence} Sentence */
-
-const SVG = "http://www.w3.org/2000/svg";
-
-/** @param {string} name @param {Record<string, string | number>} [attributes] @param {string} [text] @returns {SVGElement} */
-export function svg(name, attributes = {}, text = "") {
-  const element = document.createElementNS(SVG, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
-  if (text) element.textContent = text;
-  return element;
-}
 
 /** The path in units of words, from the top left corner: right for what is heard, down for each word written.
  * @param {number[]} heard source words heard when each target word was written @param {number} source words heard by now

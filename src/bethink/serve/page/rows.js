@@ -1,5 +1,6 @@
 /** The transcript on the page: one row per sentence, words only ever appended, old rows folded away. */
 
+import { element } from "./dom.js";
 import { glyph } from "./path.js";
 
 /**
@@ -9,14 +10,6 @@ import { glyph } from "./path.js";
  */
 
 const FOLD = 25; // sentences under one heading
-
-/** @param {string} name @param {string} [className] @param {string} [text] @returns {HTMLElement} */
-export function element(name, className = "", text = "") {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text) made.textContent = text;
-  return made;
-}
 
 export class Rows {
   /** @param {HTMLElement} rows @param {HTMLElement} folds @param {{source: string, target: string}} languages codes, for `lang` */
@@ -51,7 +44,7 @@ export class Rows {
     row.glyph.setAttribute("aria-label", `Path of sentence ${sentence.number + 1}`);
   }
 
-  /** What was said and has not been read yet: while the connection is down, or after a long paste.
+  /** Text that was fed and is not read yet: while the connection is down, or after a long paste.
    * @param {string} text @param {boolean} lost */
   wait(text, lost) {
     const shown = text.trim();
@@ -74,8 +67,8 @@ export class Rows {
     row.row.setAttribute("aria-label", `Sentence ${sentence.number + 1}`);
     row.glyph.type = "button";
     row.glyph.tabIndex = -1; // the arrow keys reach the same sentence
-    this.speak(row.source, this.languages.source);
-    this.speak(row.target, this.languages.target);
+    this.setLanguage(row.source, this.languages.source);
+    this.setLanguage(row.target, this.languages.target);
     if (sentence.note) row.row.append(element("p", "row-note", sentence.note));
     row.row.append(row.source, row.glyph, row.target);
     if (this.ahead.isConnected) this.rows.insertBefore(row.row, this.ahead);
@@ -109,7 +102,7 @@ export class Rows {
   }
 
   /** @param {HTMLElement} paragraph @param {string} language */
-  speak(paragraph, language) {
+  setLanguage(paragraph, language) {
     if (language) paragraph.lang = language;
     paragraph.dir = "auto";
   }
@@ -159,8 +152,8 @@ export class Rows {
     const list = element("dl");
     for (const { source, words } of sentences) {
       const [said, translated] = [element("dt", "", source), element("dd", "", words.map((word) => word.text).join("").trim())];
-      this.speak(said, this.languages.source);
-      this.speak(translated, this.languages.target);
+      this.setLanguage(said, this.languages.source);
+      this.setLanguage(translated, this.languages.target);
       list.append(said, translated);
     }
     return list;
@@ -174,7 +167,7 @@ export class Rows {
     return row ? { row, place: [...row.target.children].indexOf(word) } : null;
   }
 
-  /** Glow where the word came from, and let what had not been read yet recede.
+  /** Mark the source words that the word translates, and those that had not been read yet.
    * @param {Row} row @param {number} place */
   light(row, place) {
     const word = row.sentence.target[place];

@@ -1,7 +1,7 @@
 /** The talks that come with the page, each offered only to a model of its language. */
 
 /** @typedef {{name: string, about?: {source?: string, target?: string, toy?: boolean, description?: string}, policy: string,
- *   policies: string[], explains?: boolean}} Model */
+ *   recommended: string, policies: import("./policy.js").Policy[], reasons: Record<string, string>}} Model */
 
 /** @type {{file: string, title: string, language: string}[]} */
 const SAMPLES = [

@@ -1,6 +1,6 @@
 /** What the page asks the server besides the stream: which models there are, and, where it wants one, its token. */
 
-import { pause } from "./ledger.js";
+import { pause } from "./resume.js";
 
 /** @typedef {import("./samples.js").Model} Model */
 

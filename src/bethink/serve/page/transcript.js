@@ -1,16 +1,13 @@
 /** The transcript: steps become sentences of words, each with what explains it. Only ever appended to; no DOM, no clock. */
 
 /**
+ * @typedef {{code: string, value?: number, threshold?: number}} Reason
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
- *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, gain?: [number, number][], evidence?: number[],
- *   settled?: [number, number][], late?: boolean, over?: boolean}} Step  `late`: its gain was told by the next step; `over`: written when
- *   the source had been read to its end
- * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was said
- * @typedef {{text: string, at: number, heard: number, read: number, ended: boolean, confidence: number | null, stability: number | null, deferred: number,
- *   doubt: number | null, gain: [number, number][], weighed: boolean, evidence: number[], lag: number}} TargetWord  `text` has the space
- *   before it; `doubt`: how sure the model was of the least sure token that the policy chose to write; `weighed`: its gain was known
- *   when it was written
- * @typedef {{AL: number}} Latency
+ *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, gain?: [number, number][],
+ *   evidence?: number[], settled?: [number, number][], reason?: Reason}} Step
+ * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was fed
+ * @typedef {{text: string, at: number, heard: number, confidence: number | null, stability: number | null, deferred: number,
+ *   reason: Reason, gain: [number, number][], evidence: number[], lag: number}} TargetWord  `text` has the space before it
  * @typedef {{source: string, words: {text: string, at: number}[]}} Folded
  */
 
@@ -18,20 +15,16 @@ export const KEEP = 40; // sentences kept with all that explains them
 export const FOLDED = 5000; // sentences kept as text: more than ten hours of talk
 
 export class Sentence {
-  /** @param {string} key @param {number} number @param {string} policy */
-  constructor(key, number, policy) {
+  /** @param {string} key @param {number} number */
+  constructor(key, number) {
     this.key = key;
     this.number = number; // from 0, as shown
-    this.policy = policy;
     this.note = "";
     /** @type {SourceWord[]} */
     this.source = [];
     /** @type {TargetWord[]} */
     this.target = [];
-    this.ended = false; // the source has been read to its end
     this.done = false;
-    /** @type {Latency | null} */
-    this.latency = null;
     /** @type {Step[]} */
     this.tokens = []; // writes whose text has not come out yet
     /** @type {Step[]} */
@@ -40,20 +33,15 @@ export class Sentence {
     this.atOnce = null; // whether text comes with its own token, or with the first of the next word
   }
 
-  /** @param {Step} step @param {number} now @param {number} saidAt */
-  take(step, now, saidAt) {
-    if (step.action === "READ") {
-      this.ended ||= Boolean(step.end);
-      if (step.text) this.source.push({ text: step.text, at: saidAt });
-    } else {
-      this.write(step, now);
-    }
+  /** @param {Step} step @param {number} now @param {number} fedAt */
+  take(step, now, fedAt) {
+    if (step.action === "WRITE") this.write(step, now);
+    else if (step.text) this.source.push({ text: step.text, at: fedAt });
   }
 
   /** @param {Step} step @param {number} now */
   write(step, now) {
     this.atOnce ??= Boolean(step.text);
-    Object.assign(step, { over: this.ended }); // its text may come out later
     const held = this.tokens;
     this.settle(held.at(-1) ?? this.newest.at(-1), step.settled);
     this.tokens = step.text && !this.atOnce ? [step] : step.text ? [] : [...held, step];
@@ -66,7 +54,7 @@ export class Sentence {
    * @param {Step | undefined} token @param {[number, number][] | undefined} gain */
   settle(token, gain) {
     if (!token || !gain || token.gain) return;
-    Object.assign(token, { gain, late: true });
+    token.gain = gain;
     const word = this.target.at(-1);
     if (!word || !this.newest.includes(token)) return;
     word.gain = largest(this.newest);
@@ -76,19 +64,15 @@ export class Sentence {
   /** @param {string} text @param {Step[]} own the steps of the word's tokens @param {number} now @returns {TargetWord} */
   word(text, own, now) {
     const last = /** @type {Step} */ (own.at(-1));
-    const chosen = own.filter((step) => !step.over);
     const word = {
       text,
       at: now,
       heard: last.heard,
-      read: last.read,
-      ended: chosen.length === 0,
       confidence: least(own, (step) => step.confidence),
       stability: least(own, (step) => step.stability),
-      doubt: least(chosen, (step) => step.stability ?? step.confidence),
       deferred: Math.max(...own.map((step) => step.deferred ?? 0)),
       gain: largest(own),
-      weighed: own.some((step) => step.gain && !step.late),
+      reason: deciding(own).reason ?? { code: "policy" },
       evidence: [...new Set(own.flatMap((step) => step.evidence ?? []))],
       lag: 0,
     };
@@ -96,7 +80,7 @@ export class Sentence {
     return word;
   }
 
-  /** Seconds since the source word was said that it mostly comes from; without degrees, the one that stands where it stands.
+  /** Seconds since the source word was fed that it mostly translates; without degrees, the word at the same place.
    * @param {{gain: [number, number][], heard: number, at: number}} word @param {number} place @returns {number} */
   lagOf(word, place) {
     const best = word.gain.find(([at]) => at < this.source.length);
@@ -132,25 +116,23 @@ export class Transcript {
     return this.sentences.at(-1);
   }
 
-  /** @param {Step} step @param {number} generation @param {string} policy in force where a sentence begins
-   * @param {number} now @param {number} saidAt @returns {Sentence} the sentence that changed */
-  step(step, generation, policy, now, saidAt) {
+  /** @param {Step} step @param {number} generation @param {number} now @param {number} fedAt
+   * @returns {Sentence} the sentence that changed */
+  step(step, generation, now, fedAt) {
     const key = `${generation}:${step.sentence}`;
     let sentence = this.sentences.findLast((one) => one.key === key);
     if (!sentence) {
-      sentence = new Sentence(key, this.count++, policy);
+      sentence = new Sentence(key, this.count++);
       this.sentences.push(sentence);
     }
-    sentence.take(step, now, saidAt);
+    sentence.take(step, now, fedAt);
     return sentence;
   }
 
-  /** @param {number} number @param {number} generation @param {Latency | undefined} latency @returns {Sentence | undefined} */
-  finish(number, generation, latency) {
+  /** @param {number} number @param {number} generation @returns {Sentence | undefined} */
+  finish(number, generation) {
     const sentence = this.sentences.findLast((one) => one.key === `${generation}:${number}`);
-    if (!sentence) return undefined;
-    sentence.done = sentence.ended = true;
-    sentence.latency = latency ?? null;
+    if (sentence) sentence.done = true;
     return sentence;
   }
 
@@ -175,6 +157,16 @@ export class Transcript {
 /** @param {Sentence} sentence @returns {Folded} */
 function slim(sentence) {
   return { source: sentence.sourceText, words: sentence.target.map(({ text, at }) => ({ text, at })) };
+}
+
+/** Of the tokens of a word, the one whose reason speaks for the word: one with evidence, else the least sure of those written
+ * before the source was complete.
+ * @param {Step[]} steps @returns {Step} */
+function deciding(steps) {
+  const open = steps.filter((step) => step.reason?.code !== "source_complete");
+  const among = [steps.filter((step) => step.evidence?.length), open, steps].find((some) => some.length) ?? steps;
+  const sure = (/** @type {Step} */ step) => step.stability ?? step.confidence ?? 1;
+  return among.reduce((best, step) => (sure(step) < sure(best) ? step : best));
 }
 
 /** The smallest of the numbers that the steps have.

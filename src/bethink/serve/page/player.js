@@ -1,9 +1,9 @@
-/** A talk spoken at a chosen rate: words leave one by one, on time even where the browser slows its timers down. */
+/** Plays a text at a chosen rate: word by word, on time even where the browser slows its timers down. */
 
-export class Speaker {
-  /** @param {(text: string) => void} say @param {() => void} finished */
-  constructor(say, finished) {
-    this.say = say;
+export class Player {
+  /** @param {(text: string) => void} feed @param {() => void} finished */
+  constructor(feed, finished) {
+    this.feed = feed;
     this.finished = finished;
     /** @type {string[]} */
     this.words = [];
@@ -13,13 +13,8 @@ export class Speaker {
     this.timer = 0;
   }
 
-  get speaking() {
+  get playing() {
     return this.timer !== 0;
-  }
-
-  /** How far the talk is, from 0 to 1. */
-  get progress() {
-    return this.words.length ? this.place / this.words.length : 0;
   }
 
   /** @param {string} text */
@@ -43,7 +38,7 @@ export class Speaker {
       text += this.words[this.place++];
       this.due += 60000 / this.rate;
     }
-    if (text) this.say(text);
+    if (text) this.feed(text);
     if (this.place < this.words.length) {
       this.timer = setTimeout(() => this.tick(), Math.max(0, this.due - performance.now()));
     } else {

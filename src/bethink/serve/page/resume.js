@@ -1,4 +1,4 @@
-/** What a client must remember to go on after a lost connection: the last resume point, and everything said since. No I/O. */
+/** What the page keeps to go on after a lost connection: the last resume point, and everything fed since. No I/O. */
 
 /**
  * @typedef {{model: string, policy: string, sentence: number, step: number, offset: number, spoken: boolean}} ResumePoint
@@ -7,7 +7,7 @@
 
 export const PIECE = 8000; // UTF-16 units: as JSON at most 48,000 bytes, below the smallest frame limit a server has
 
-export class Ledger {
+export class ResumeBuffer {
   /** @param {string} model @param {string} policy */
   constructor(model, policy) {
     this.model = model;
@@ -16,7 +16,7 @@ export class Ledger {
     this.point = null;
     this.seen = 0;
     this.check = "";
-    this.position = 0; // the end of what was said
+    this.position = 0; // the end of what was fed
     this.generation = 0; // how often the stream had to begin anew
     this.dropped = 0; // where, in the text before, the last new beginning lies
     /** @type {Entry[]} */
@@ -25,7 +25,7 @@ export class Ledger {
 
   /** Note text about to be sent; returns it cut into messages.
    * @param {string} text @returns {object[]} */
-  say(text) {
+  feed(text) {
     const messages = [];
     for (let from = 0; from < text.length; from += PIECE) {
       const body = text.slice(from, from + PIECE);

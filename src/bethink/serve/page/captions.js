@@ -1,12 +1,12 @@
-/** Caption mode: the last few sentences in large type on black, for a beamer or a second screen. */
+/** Captions: the last few sentences in large type on black, for a projector or a second screen. */
 
-import { element } from "./rows.js";
+import { element } from "./dom.js";
 
 /** @typedef {import("./transcript.js").Transcript} Transcript */
 
 const SHOWN = 3; // sentences
 
-export class Beamer {
+export class Captions {
   /** @param {{stage: HTMLElement, text: HTMLElement, source: HTMLElement, others: HTMLElement[], opener: HTMLElement, leave: HTMLElement}} parts */
   constructor(parts) {
     this.parts = parts;
@@ -28,7 +28,7 @@ export class Beamer {
     this.parts.opener.setAttribute("aria-pressed", "true");
   }
 
-  /** A beamer nobody touches for an hour must not go dark. */
+  /** A screen that nobody touches for an hour must not go dark. */
   async stayAwake() {
     try {
       this.lock = await navigator.wakeLock?.request("screen");
@@ -49,7 +49,7 @@ export class Beamer {
   /** @param {number} factor */
   resize(factor) {
     this.scale = Math.min(2.5, Math.max(0.5, this.scale * factor));
-    this.parts.stage.style.setProperty("--beamer-scale", this.scale.toFixed(3));
+    this.parts.stage.style.setProperty("--captions-scale", this.scale.toFixed(3));
   }
 
   async fullScreen() {

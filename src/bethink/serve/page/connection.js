@@ -1,6 +1,6 @@
-/** The line to the server: one WebSocket at a time, opened again by itself, so that words are neither lost nor changed. */
+/** The connection to the server: one WebSocket at a time, opened again by itself, so that words are neither lost nor changed. */
 
-import { Ledger, meaning, pause } from "./ledger.js";
+import { ResumeBuffer, meaning, pause } from "./resume.js";
 
 /**
  * @typedef {"connecting" | "ready" | "waiting" | "resting" | "refused"} State
@@ -9,18 +9,18 @@ import { Ledger, meaning, pause } from "./ledger.js";
  */
 
 const PATIENCE = 8000; // ms for an answer to `start`
-const SILENCE = 15000; // ms without a sign of life after something was said
+const SILENCE = 15000; // ms without an answer after text was sent
 
-export class Line {
-  /** @param {string} url @param {Ledger} ledger @param {Listener} listener @param {string} token */
-  constructor(url, ledger, listener, token) {
+export class Connection {
+  /** @param {string} url @param {ResumeBuffer} buffer @param {Listener} listener @param {string} token */
+  constructor(url, buffer, listener, token) {
     this.url = url;
-    this.ledger = ledger;
+    this.buffer = buffer;
     this.listener = listener;
     this.token = token;
     this.attempt = 0;
     this.closed = false;
-    this.up = false; // `ready` has come: what is said can be sent
+    this.up = false; // `ready` has come: text can be sent
     this.resting = false;
     this.reason = ""; // the code and the message of the last fatal error
     this.message = "";
@@ -38,15 +38,15 @@ export class Line {
   }
 
   /** @param {string} text */
-  say(text) {
-    this.send(this.ledger.say(text));
+  feed(text) {
+    this.send(this.buffer.feed(text));
     if (this.resting) this.connect();
     if (this.up && text.trim() && !this.watch) this.watch = setTimeout(() => this.drop(), SILENCE);
   }
 
   /** @param {string} policy */
   change(policy) {
-    this.send(this.ledger.change(policy));
+    this.send(this.buffer.change(policy));
   }
 
   /** Hang up for good. */
@@ -70,12 +70,12 @@ export class Line {
     if (this.closed) return;
     this.resting = false;
     this.reason = this.message = "";
-    this.listener.state("connecting", this.ledger.point ? "reconnecting …" : "connecting …");
+    this.listener.state("connecting", this.buffer.point ? "reconnecting …" : "connecting …");
     const socket = new WebSocket(this.url);
     this.socket = socket;
     this.timer = setTimeout(() => this.lost(socket, 1006), PATIENCE); // a half-open connection never says that it is dead
-    socket.onopen = () => socket.send(JSON.stringify(this.ledger.start(this.token)));
-    socket.onmessage = (event) => socket === this.socket && this.hear(JSON.parse(event.data));
+    socket.onopen = () => socket.send(JSON.stringify(this.buffer.start(this.token)));
+    socket.onmessage = (event) => socket === this.socket && this.receive(JSON.parse(event.data));
     socket.onclose = (event) => this.lost(socket, event.code);
   }
 
@@ -91,14 +91,14 @@ export class Line {
   }
 
   /** @param {any} message */
-  hear(message) {
+  receive(message) {
     this.calm();
     if (message.type === "ready") this.ready(message);
     else if (message.type === "step") {
-      if (this.ledger.step(message)) this.listener.step(message, this.ledger.generation);
+      if (this.buffer.step(message)) this.listener.step(message, this.buffer.generation);
     } else if (message.type === "sentence") {
-      this.ledger.finish(message.resume);
-      this.listener.sentence(message, this.ledger.generation);
+      this.buffer.finish(message.resume);
+      this.listener.sentence(message, this.buffer.generation);
     } else if (message.type === "reconnect") {
       this.after = message.after ?? 1;
       this.listener.state("waiting", "the server is restarting …");
@@ -108,12 +108,12 @@ export class Line {
   /** @param {any} message */
   ready(message) {
     clearTimeout(this.timer);
-    const again = this.ledger.point !== null;
-    this.ledger.ready(message.resume);
+    const again = this.buffer.point !== null;
+    this.buffer.ready(message.resume);
     this.idle = message.limits.idle ?? 0;
     this.attempt = 0;
     this.up = true;
-    this.send(this.ledger.replay());
+    this.send(this.buffer.replay());
     this.listener.state("ready", again ? "connected again, nothing lost" : "connected");
   }
 
@@ -135,7 +135,7 @@ export class Line {
     if (what === "stop") return this.refused(this.message || `the server closed the connection (${code})`);
     if (what === "done" || (what === "rest" && !this.crossed())) return this.rest();
     if (what === "anew") {
-      this.ledger.anew();
+      this.buffer.anew();
       this.listener.anew();
     }
     this.retry(what === "wait" ? this.message : "");
@@ -154,7 +154,7 @@ export class Line {
 
   rest() {
     this.resting = true;
-    this.listener.state("resting", "resting until there is more to hear");
+    this.listener.state("resting", "paused until there is more text");
   }
 
   /** @param {string} why */

@@ -1,0 +1,127 @@
+"""A policy in a file of one's own, here the example: it is found everywhere once the operator names it, and never by a request."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bethink import Translator, toy
+from bethink.cli import main
+from bethink.errors import UsageError
+from bethink.policy import RULES, load
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+MODULE = "punctuation_policy"
+SPEC = f"{MODULE}:Punctuation"
+SPEECH = "te riki nakoru , ne ruru wa homuran haturu ."
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In the folder of the example, which Python does not look into by itself, with nothing loaded yet."""
+    monkeypatch.chdir(EXAMPLES)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(EXAMPLES))])
+    before = dict(RULES)
+    yield
+    RULES.clear()
+    RULES.update(before)
+    sys.modules.pop(MODULE, None)
+
+
+pytestmark = pytest.mark.usefixtures("here")
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str) -> str:
+    assert main(list(args)) == 0
+    return capsys.readouterr().out
+
+
+def test_translate_writes_only_at_punctuation(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "speech.txt").write_text(f"{SPEECH}\n")
+    printed = run(capsys, "translate", "--model", "toy", "--policy", SPEC, "--json", str(tmp_path / "speech.txt"))
+    steps = [json.loads(line) for line in printed.splitlines()]
+    codes, newest = [], ""
+    for step in steps:
+        if step["action"] == "READ":
+            newest = step.get("text", newest)
+        else:
+            codes.append(step["reason"]["code"])
+            assert newest in {",", "."}
+    assert {"mark", "source_complete"} == set(codes)
+
+
+def test_its_settings_may_be_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "speech.txt").write_text(f"{SPEECH}\n")
+    words = ["translate", "--model", "toy", str(tmp_path / "speech.txt"), "--policy"]
+    assert run(capsys, *words, f"{SPEC},marks=%2C") == run(capsys, *words, f"{SPEC},marks=%2C.")
+    assert run(capsys, *words, f"{SPEC},marks=;") == run(capsys, *words, "offline")
+
+
+def test_evaluate_and_plot_know_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pairs = list(toy.sentences(4, seed=3))
+    for side in ("source", "target"):
+        (tmp_path / side).write_text("".join(f"{getattr(pair, side)}\n" for pair in pairs))
+    files = [
+        "--source",
+        str(tmp_path / "source"),
+        "--reference",
+        str(tmp_path / "target"),
+        "--out",
+        str(tmp_path / "r"),
+    ]
+    run(capsys, "evaluate", "--model", "toy", *files, "--policy", SPEC, "offline", "wait-k:2")
+    results = json.loads((tmp_path / "r" / "results.json").read_text())["results"]
+    assert results[0]["policy"] == f"{SPEC},marks=.%2C;:!?"
+    run(capsys, "plot", str(tmp_path / "r"), "--out", str(tmp_path / "curves.svg"))
+    assert (tmp_path / "curves.svg").stat().st_size > 1000
+
+
+def test_help_lists_it_once_it_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    load(SPEC)
+    shown = run(capsys, "translate", "--help")
+    assert f"{SPEC},marks=.%2C;:!?" in shown
+    assert "Writes only at punctuation marks" in shown
+
+
+def asked(url: str, body: dict[str, str] | None = None) -> Any:
+    """The answer, or the error in it."""
+    data = json.dumps(body).encode() if body else None
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+    except urllib.error.HTTPError as error:
+        return json.load(error)
+
+
+def test_a_server_offers_what_its_operator_loaded_and_imports_nothing_for_a_client() -> None:
+    pytest.importorskip("fastapi", reason="the live service is not installed")
+    from bethink.serve.models import Model
+    from tests.serve.servers import running
+
+    with running(Model.load("toy", threads=1)) as server:
+        order = {"text": SPEECH, "policy": SPEC}
+        refused = asked(f"{server.http}/v1/translate", order)
+        assert refused["error"]["code"] == "policy"
+        assert MODULE not in sys.modules
+        load(SPEC)
+        (model,) = asked(f"{server.http}/v1/models")["models"]
+        (found,) = [policy for policy in model["policies"] if policy["name"] == SPEC]
+        assert found["title"] == "Punctuation"
+        assert found["settings"][0]["label"] == "Marks"
+        assert model["reasons"]["mark"] == "a punctuation mark was read"
+        answer = asked(f"{server.http}/v1/translate", order)
+        assert answer["text"] == Translator("toy", threads=1).translate(SPEECH, SPEC)
+
+
+def test_a_model_folder_imports_nothing() -> None:
+    with pytest.raises(UsageError, match="no policy named"):
+        Translator("toy", threads=1).translate(SPEECH, SPEC)
+    assert MODULE not in sys.modules
