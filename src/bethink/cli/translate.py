@@ -37,6 +37,7 @@ FIELDS = {  # of a line of --json
     "read": "source tokens of the sentence read so far, this step and the sentence's end included",
     "heard": "source words of the sentence read so far",
     "written": "target tokens of the sentence written so far, this step included",
+    "reason": "why: a code and, where a number decided, its value and the threshold (docs/protocol.md has the codes)",
     "deferred": "how often the next word has been weighed and put off",
     "confidence": "WRITE: the model's probability of the token",
     "stability": "WRITE: how likely more source would not have changed the token, if the model can judge that",
