@@ -18,10 +18,10 @@ from pathlib import Path
 import shared
 
 from bethink import toy
+from bethink.analysis.forced import follow
+from bethink.analysis.gold import Gold, Side
 from bethink.errors import BethinkError
 from bethink.evaluate import Result, evaluate, load_pairs
-from bethink.evaluate.analyses.forced import follow
-from bethink.evaluate.analyses.gold import Gold, Side
 from bethink.evaluate.plots import curves
 from bethink.export import export, write
 from bethink.export.restore import load_any

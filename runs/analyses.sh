@@ -87,7 +87,7 @@ PYTHONPATH=runs python - "$model" <<'PYTHON'
 import sys
 from pathlib import Path
 from tables import insert
-from bethink.evaluate.analyses.catalogue import CATALOGUE, load, section
+from bethink.analysis.catalogue import CATALOGUE, load, section
 model = sys.argv[1]
 for name in CATALOGUE:
     record = Path("docs/figures/analyses", model, f"{name}.json")

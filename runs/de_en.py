@@ -16,8 +16,8 @@ from pathlib import Path
 from report import above_bases, overview
 from tables import above, bleu, fixed, insert, lag
 
+from bethink.analysis.sheet import number
 from bethink.evaluate import Result
-from bethink.evaluate.analyses.sheet import number
 from bethink.evaluate.instances import read_log
 from bethink.evaluate.plots import curves, logs_in
 from bethink.evaluate.quality import compare

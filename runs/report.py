@@ -17,9 +17,9 @@ from measure import Test, options_for, resolved
 from systems import PICTURES, PUBLISHED, RIVALS, System, each
 from tables import Measure, above, bleu, fixed, insert, lag
 
+from bethink.analysis.sheet import number
 from bethink.errors import DataError
 from bethink.evaluate import Result, load_results
-from bethink.evaluate.analyses.sheet import number
 from bethink.evaluate.instances import read_log
 from bethink.evaluate.plots import curves
 from bethink.evaluate.quality import compare

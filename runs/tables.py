@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from bethink.analysis import ablation
 from bethink.evaluate import Result
-from bethink.evaluate.analyses import ablation
 from bethink.files import write_atomically
 
 Measure = Callable[[Result], float]

@@ -18,9 +18,9 @@ import tables
 from measure import bank
 
 from bethink import toy
+from bethink.analysis.degree import degree_knowledge
+from bethink.analysis.sheet import number
 from bethink.evaluate import Result, Scores, evaluate
-from bethink.evaluate.analyses.degree import degree_knowledge
-from bethink.evaluate.analyses.sheet import number
 from bethink.evaluate.plots import curves
 from bethink.files import write_atomically
 from bethink.policy import Policy, PostEvaluation, parse

@@ -27,7 +27,7 @@ LAYERS = [
     ["stream", "engine"],
     ["translator"],
     ["hub", "live"],
-    ["evaluate", "serve", "train", "export"],
+    ["evaluate", "analysis", "serve", "train", "export"],
     ["client"],
     ["cli", "__main__", "simuleval"],
 ]
@@ -146,12 +146,16 @@ def test_imports_point_one_way() -> None:
     graphlib.TopologicalSorter(graph).prepare()  # raises if parts of one layer import each other in a circle
 
 
-def test_evaluate_and_serve_never_import_train() -> None:
-    assert not [
-        found
-        for found in imports()
-        if part_of(found.module or "errors") in ("evaluate", "serve") and belongs(found.inside or "", ("train",))
-    ]
+def test_evaluate_analysis_and_serve_never_import_train() -> None:
+    apart = ("evaluate", "analysis", "serve")
+    assert not [f for f in imports() if part_of(f.module or "errors") in apart and belongs(f.inside or "", ("train",))]
+
+
+def test_evaluation_works_without_the_analyses() -> None:
+    """They belong to the `train` extra; scores and curves of a light installation need none of them."""
+    inside = [found for found in imports() if belongs(found.inside or "", ("analysis",))]
+    assert inside
+    assert {part_of(found.module) for found in inside} <= {"analysis", "train", "cli"}
 
 
 def test_torch_stays_where_it_belongs() -> None:

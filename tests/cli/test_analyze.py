@@ -39,7 +39,7 @@ def test_analyses_of_aligned_pairs(
     files = ("--source", text, "--target", references, "--alignment", links)
     code, printed, error = run(capsys, name, "--model", model, *files, "--policy", "wait-k:k=2", "pe:k=1", "--out", out)
     assert (code, error) == (0, "")
-    assert {path.name for path in out.iterdir()} == {f"{name}.{ending}" for ending in ("json", "md", "svg", "png")}
+    assert {path.name for path in out.iterdir()} == {f"{name}.{ending}" for ending in ("json", "md", "svg")}
     record = json.loads((out / f"{name}.json").read_text("utf-8"))
     assert (record["model"], record["pairs"]) == ("random", 3)
     assert "wait-k:k=2" in printed
@@ -112,4 +112,14 @@ def test_what_is_wrong_is_told_in_one_sentence(
     found, _, error = run(capsys, *(str(model) if arg == "MODEL" else arg for arg in args))
     assert found == code
     assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_light_installation_is_told_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, error = run(capsys, "lag", "--model", "toy")
+    assert code == 1
+    assert "bethink analyze needs the 'train' extra" in error
     assert error.count("\n") == 1

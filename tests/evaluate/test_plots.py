@@ -11,8 +11,8 @@ import pytest
 
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import Quality, Result, Scores, evaluate, plots
-from bethink.evaluate.analyses.intervals import interval
 from bethink.evaluate.drawing import band
+from bethink.evaluate.instances import interval
 from bethink.policy import WaitK, parse
 from tests.evaluate.made import FakeTranslator, golden_lines, translation
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from bethink.analysis.catalogue import ENDINGS, load, markdown, section
+from bethink.analysis.records import to_json
 from bethink.evaluate import Result
-from bethink.evaluate.analyses.catalogue import ENDINGS, load, markdown, section
-from bethink.evaluate.analyses.records import to_json
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from bethink import toy
+from bethink.analysis.degree import degree_knowledge
 from bethink.evaluate import Result, evaluate
-from bethink.evaluate.analyses.degree import degree_knowledge
 from bethink.policy import parse
 from bethink.translator import Translator
 

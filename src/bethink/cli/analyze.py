@@ -1,13 +1,38 @@
-"""`bethink analyze`: the degree under the microscope, paths against gold alignments, what parts are worth, what users feel."""
+"""`bethink analyze`: what the degree knows, paths against gold alignments, what parts are worth, what users feel."""
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from bethink.cli import analyses, analyses_live
-from bethink.cli.analyses import Finding, Kinds
-from bethink.cli.common import EXAMPLES, Help, Verbs, console, verb
+from bethink.cli.common import (
+    DEFAULT,
+    EXAMPLES,
+    Help,
+    Verbs,
+    above_zero,
+    add_model,
+    add_policy,
+    console,
+    count,
+    open_translator,
+    verb,
+)
+from bethink.errors import MissingExtra, UsageError
+from bethink.policy import Policy, WaitK, load, parse
+
+if TYPE_CHECKING:
+    from bethink.analysis.gold import Gold, Pair
+    from bethink.translator import Translator
+
+TOY_SEED = 102  # of the sentences that stand in for files where the model speaks the toy language
+LAGS = (1, 3, 5, 7, 9)
+BARS = ((0.2, 0), (0.4, 0), (0.6, 0), (0.8, 0), (1, 0), (1, 0.4), (1, 0.8))  # of adaptive-wait-k, from the paper's grid
+
+Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def add(verbs: Verbs) -> None:
@@ -16,7 +41,7 @@ def add(verbs: Verbs) -> None:
         "analyze",
         "look closer: what the degree knows, what users feel",
         "The analyses of the paper, and some that users ask for. Each prints tables and, with --out, writes them as Markdown beside "
-        "the numbers as JSON and a picture as SVG and PNG.",
+        "the numbers as JSON and a picture as SVG.",
         (
             "degree --source rwth.de --target rwth.en --alignment rwth.talp --out analyses",
             "alignment --source rwth.de --target rwth.en --alignment rwth.talp",
@@ -29,11 +54,16 @@ def add(verbs: Verbs) -> None:
     kinds = made.add_subparsers(
         title="analyses", metavar="ANALYSIS", dest="analysis", required=True, parser_class=type(made)
     )
-    for add_kind in (*analyses.ADD, *analyses_live.ADD, _add_redraw):
+    for add_kind in (_add_degree, _add_alignment, _add_overlap, _add_ablation, _add_speed, _add_lag, _add_robustness):
         add_kind(kinds)
+    _add_redraw(kinds)
 
 
 def run(args: argparse.Namespace) -> int:
+    from bethink.evaluate import quality
+
+    if not quality.available():
+        raise MissingExtra("bethink analyze", "train")
     _show(args.analysis, args.analyse(args), args.out)
     return 0
 
@@ -52,19 +82,310 @@ def _add_redraw(kinds: Kinds) -> None:
 
 
 def _redraw(args: argparse.Namespace) -> int:
-    from bethink.evaluate.analyses.catalogue import load
+    from bethink.analysis.catalogue import load
 
-    for name, finding in map(load, args.records):
-        _show(name, finding, args.out)
+    for name, record in map(load, args.records):
+        _show(name, record, args.out)
     return 0
 
 
-def _show(name: str, finding: Finding, folder: str | None) -> None:
-    from bethink.evaluate.analyses import catalogue
+def _show(name: str, record: Any, folder: str | None) -> None:
+    from bethink.analysis import catalogue
 
     out = console()
-    for table in catalogue.tables(name, finding):
-        out.print(table.table())
+    for sheet in catalogue.CATALOGUE[name].sheets(record):
+        out.print(sheet.table())
     if folder:
-        catalogue.save(Path(folder), name, finding)
-        out.print(f"written: {folder}/{name}.json, .md, .svg and .png", markup=False, soft_wrap=True)
+        catalogue.save(Path(folder), name, record)
+        out.print(f"written: {folder}/{name}.json, .md and .svg", markup=False, soft_wrap=True)
+
+
+def kind(
+    kinds: Kinds, name: str, summary: str, about: str, examples: Sequence[str], analyse: Callable[..., Any]
+) -> argparse.ArgumentParser:
+    made = kinds.add_parser(
+        name,
+        help=summary,
+        description=about,
+        epilog=EXAMPLES.format("\n".join(f"  bethink analyze {name} {example}".rstrip() for example in examples)),
+        formatter_class=Help,
+    )
+    made.set_defaults(analyse=analyse)
+    made.add_argument("--out", metavar="DIR", help=f"write {name}.json, {name}.md and {name}.svg there")
+    return made
+
+
+def add_pairs(made: argparse.ArgumentParser, *, aligned: bool = True, limit: int = 500) -> None:
+    made.add_argument(
+        "--source",
+        metavar="FILE",
+        help="source sentences, one per line (default: the toy language's own, if the model speaks it)",
+    )
+    made.add_argument("--target", "--reference", dest="target", metavar="FILE", help="their translations, line by line")
+    made.add_argument("--limit", type=count, default=limit, metavar="N", help=f"look at N pairs (default: {limit})")
+    if aligned:
+        made.add_argument(
+            "--alignment", metavar="FILE", help="which words translate each other: 3-4 for sure, 3p4 possibly, from 1"
+        )
+        made.add_argument("--sure", action="store_true", help="leave the possible links out")
+        made.add_argument(
+            "--as-is",
+            action="store_true",
+            help="leave tokenised text as it is (default: punctuation moves to its word if the model has subwords)",
+        )
+
+
+def pairs(args: argparse.Namespace, translator: Translator) -> list[Pair]:
+    from bethink.analysis.gold import read_pairs
+
+    if args.source is None and translator.about.get("toy"):
+        return toy_pairs(args.limit)
+    for flag in ("source", "target"):
+        if getattr(args, flag) is None:
+            raise UsageError(f"--{flag} is missing; this analysis needs --source FILE --target FILE")
+    alignment = getattr(args, "alignment", None)
+    return read_pairs(args.source, args.target, alignment, sure=getattr(args, "sure", False), limit=args.limit)
+
+
+def toy_pairs(count: int) -> list[Pair]:
+    from bethink import toy
+    from bethink.analysis.gold import Pair
+
+    return [Pair(one.source, one.target, one.alignment) for one in toy.sentences(count, TOY_SEED)]
+
+
+def _gold(args: argparse.Namespace, translator: Translator) -> list[Gold]:
+    from bethink.analysis.gold import golden
+
+    return [golden(translator, pair, tidy=False if args.as_is else None) for pair in pairs(args, translator)]
+
+
+def _family(translator: Translator) -> list[Policy]:
+    """Policies to compare: wait-k, adaptive-wait-k and, at several k, what the model recommends."""
+    own = translator.policy
+    fixed: list[Policy] = [WaitK(k) for k in LAGS]
+    adaptive = [parse(f"adaptive:{high},{low},10") for high, low in BARS]
+    varied = [dataclasses.replace(own, k=k) for k in LAGS] if hasattr(own, "k") and not isinstance(own, WaitK) else []  # type: ignore[type-var]
+    return [*fixed, *adaptive, *varied]
+
+
+def _add_degree(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "degree",
+        "what the translation degree knows, and how a verdict on it would do",
+        "Gives the model the target of aligned pairs and weighs it token by token along wait-k paths. How well do the rise of the "
+        "degree, the model's confidence, and both together tell whether the source of a token has been read (AUC)? How does d agree "
+        "with what has been translated, how does it grow, how large are its rises? And what does a policy make of it?",
+        (
+            "--model toy",
+            "--source rwth.de --target rwth.en --alignment rwth.talp --policy pe:k=3,rho=0.2,r=4 --out analyses",
+        ),
+        _degree,
+    )
+    add_pairs(made, limit=200)
+    add_policy(made, several=True)
+    made.add_argument(
+        "--k",
+        type=count,
+        nargs="+",
+        default=[1, 3, 5],
+        metavar="K",
+        help="wait-k paths to weigh along (default: 1 3 5)",
+    )
+    add_model(made)
+
+
+def _degree(args: argparse.Namespace) -> Any:
+    from bethink.analysis import degree
+
+    translator = open_translator(args)
+    return degree.look(translator, _gold(args, translator), args.policy or [translator.policy], [*args.k, None])
+
+
+def _add_alignment(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "alignment",
+        "sufficiency and necessity of what policies read, against gold alignments",
+        "Runs policies along given targets: each decides by what the model says, while the words are the gold ones. Sufficiency is "
+        "the share of aligned words whose source had been read when they were begun; necessity how much of what was read was needed "
+        "for them.",
+        ("--model toy", "--source rwth.de --target rwth.en --alignment rwth.talp --policy wait-k:3 pe:k=3,rho=0.2,r=4"),
+        _alignment,
+    )
+    add_pairs(made)
+    add_policy(made, several=True)
+    add_model(made)
+
+
+def _alignment(args: argparse.Namespace) -> Any:
+    from bethink.analysis import alignment
+
+    translator = open_translator(args)
+    return alignment.paths(translator, _gold(args, translator), args.policy or _family(translator))
+
+
+def _add_overlap(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "overlap",
+        "how many of the words written and read the capsules remember",
+        "Asks the constraint heads, which only training leaves, for their likeliest words along wait-k paths with the target given, "
+        "and counts how many of the words written (R^T, 7 guesses) and read (R^S, 15 guesses) are among them. --model must be the "
+        "folder of a PED run, or its model folder.",
+        ("--model runs/tiny-ped", "--model runs/de-en-ped --source test.de --target test.en --k 1 5 9"),
+        _overlap,
+    )
+    add_pairs(made, limit=200)
+    made.add_argument(
+        "--k", type=count, nargs="+", default=list(LAGS), metavar="K", help="wait-k paths (default: 1 3 5 7 9)"
+    )
+    add_model(made)
+
+
+def _overlap(args: argparse.Namespace) -> Any:
+    from bethink import folder
+    from bethink.analysis import overlap
+    from bethink.model.constraint_probe import ConstraintProbe
+
+    args.model = args.model or DEFAULT
+    probe = ConstraintProbe.load(folder.Folder.open(folder.find(args.model)))
+    translator = open_translator(args)
+    return overlap.overlap(translator.name, probe, _gold(args, translator), args.k)
+
+
+def _add_ablation(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "ablation",
+        "what each part is worth: systems side by side, with bootstrap confidence",
+        "Reads the results of several evaluations of the same test set and compares every system with the first: AL, BLEU, their "
+        "differences, the 95 % interval and the probability that the difference is chance.",
+        ("ped=results/ped no-pe=results/no-pe no-disturbed=results/plain", "results/a results/b --policy wait-k:5"),
+        _ablation,
+    )
+    made.add_argument(
+        "systems", nargs="+", metavar="[NAME=]RESULTS", help="a results.json or its folder; the first is the baseline"
+    )
+    made.add_argument(
+        "--policy", type=load, nargs="+", action="extend", default=[], metavar="SPEC", help="only these policies"
+    )
+    made.add_argument(
+        "--profile", choices=("paper", "standard"), default="paper", help="how BLEU is counted (default: paper)"
+    )
+    made.add_argument(
+        "--samples", type=count, default=1000, metavar="N", help="resamples of the bootstrap (default: 1000)"
+    )
+
+
+def _ablation(args: argparse.Namespace) -> Any:
+    from bethink.analysis import ablation
+
+    systems: dict[str, str] = {}
+    for text in args.systems:
+        name, equals, path = text.partition("=")
+        systems[name if equals else Path(text).name] = path if equals else text
+    if len(systems) < len(args.systems):
+        raise UsageError(
+            "two systems have the same name; give each its own, as in: ped=results/ped plain=results/plain"
+        )
+    entries = ablation.load(systems, [str(policy) for policy in args.policy])
+    return ablation.compare(entries, args.profile, args.samples)
+
+
+def _add_speed(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "speed",
+        "what policies cost, as ratios to the first of them",
+        "Translates the same sentences with every policy in turn, several times over, and reports time per written token as a ratio "
+        "to the first policy, beside the model calls and decoder rows that it took.",
+        ("--policy wait-k:3 pe:k=3", "--source test.de --streams 64"),
+        _speed,
+    )
+    made.add_argument("--source", metavar="FILE", help="sentences, one per line (default: ten built-in ones)")
+    add_policy(made, several=True)
+    made.add_argument("--streams", type=count, default=1, metavar="N", help="sentences at the same time (default: 1)")
+    made.add_argument("--turns", type=count, default=15, metavar="N", help="times each policy runs (default: 15)")
+    add_model(made)
+
+
+def _speed(args: argparse.Namespace) -> Any:
+    from bethink.analysis import speed
+    from bethink.cli import bench
+
+    translator = open_translator(args)
+    sentences = bench.sentences(args.source, translator)
+    policies = args.policy or contrasts(translator)
+    return speed.speed(
+        translator.name,
+        len(sentences),
+        args.streams,
+        policies,
+        lambda policy: speed.once(translator, sentences, policy, args.streams),
+        args.turns,
+    )
+
+
+def contrasts(translator: Translator) -> list[Policy]:
+    """wait-k at the model's own k, adaptive-wait-k, and what the model recommends."""
+    policies: list[Policy] = [WaitK(k=getattr(translator.policy, "k", 3)), parse("adaptive"), translator.policy]
+    return list(dict.fromkeys(policies))
+
+
+def _add_lag(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "lag",
+        "how far behind the speaker a reader is, computing included",
+        "Says a text word by word at a given pace to one session and notes when each translated word is shown: p50, p95 and p99 of "
+        "how long after the last word heard (what computing costs) and after the word at the same place of the sentence (what the "
+        "reader feels).",
+        ("--source talk.de --wpm 150", "--model toy --policy wait-k:3 pe:k=1,rho=0.2,r=8"),
+        _lag,
+    )
+    made.add_argument("--source", metavar="FILE", help="the text (default: the toy language's, if the model speaks it)")
+    made.add_argument("--limit", type=count, default=200, metavar="N", help="say N lines (default: 200)")
+    made.add_argument(
+        "--wpm", type=above_zero, default=150.0, metavar="N", help="words per minute of the speaker (default: 150)"
+    )
+    add_policy(made, several=True)
+    add_model(made)
+
+
+def _lag(args: argparse.Namespace) -> Any:
+    from bethink.analysis import lag
+    from bethink.evaluate.instances import read_lines
+
+    translator = open_translator(args)
+    if args.source is not None:
+        lines = read_lines(args.source)[: args.limit]
+    elif translator.about.get("toy"):
+        lines = [pair.source for pair in toy_pairs(args.limit)]
+    else:
+        raise UsageError("--source is missing; give the text that is to be said with --source FILE")
+    return lag.lags(translator, lines, args.policy or contrasts(translator), args.wpm)
+
+
+def _add_robustness(kinds: Kinds) -> None:
+    made = kind(
+        kinds,
+        "robustness",
+        "what is lost when the source is not clean",
+        "Translates the same test set without punctuation, in lower case, mistyped, stuttered, five sentences in one, and half "
+        "translated; reports BLEU and AL lost, and counts empty outputs and endless repetitions.",
+        ("--source test.de --target test.en --policy wait-k:5 pe:k=3",),
+        _robustness,
+    )
+    add_pairs(made, aligned=False)
+    add_policy(made, several=True)
+    add_model(made)
+
+
+def _robustness(args: argparse.Namespace) -> Any:
+    from bethink.analysis import robustness
+
+    translator = open_translator(args)
+    sources, references = zip(*((pair.source, pair.target) for pair in pairs(args, translator)), strict=True)
+    return robustness.robustness(translator, sources, references, args.policy or [translator.policy])

@@ -10,6 +10,8 @@ words of the speaker's time (equal to `delays` when no clock ran: computing cost
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,6 +25,7 @@ from bethink.evaluate.quality import Quality
 from bethink.files import not_utf8, write_atomically
 from bethink.trace import Translation
 
+INTERVALS = "intervals.json"  # beside a log
 LARGEST = 1e15  # of the numbers in a log; sums of them stay finite
 
 
@@ -202,6 +205,27 @@ def flaw(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"it lacks '{error.args[0]}'"
     return str(error) if isinstance(error, ValueError) else "it is built otherwise"
+
+
+def interval(log: Path, measure: str = "BLEU", profile: str = "standard", samples: int = 1000) -> float:
+    """How far chance moves the score of a log: half of its 95 % interval, by bootstrap over its sentences.
+
+    Resampling takes a second or two, so what was found is kept in a file beside the log, under the hash of what it was found from.
+    """
+    beside = log.parent / INTERVALS
+    key = hashlib.sha256(f"{measure} {profile} {samples}\n".encode() + log.read_bytes()).hexdigest()
+    try:
+        known = {str(name): as_number(value, name) for name, value in json.loads(beside.read_text("utf-8")).items()}
+    except (OSError, ValueError, AttributeError, RecursionError):
+        known = {}  # not there, or not ours: it can be made again
+    if key not in known:
+        instances = read_log(log)
+        references, said = [one.reference for one in instances], [one.prediction for one in instances]
+        twice = {"it": said, "itself": said}
+        known[key] = quality.compare(twice, references, measure=measure, profile=profile, samples=samples)[0].interval
+        with contextlib.suppress(OSError):  # results in a folder that nobody may write to can be drawn all the same
+            write(beside, json.dumps(known, indent=1) + "\n")
+    return known[key]
 
 
 def write_log(log: Path, instances: Iterable[Instance]) -> None:

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from bethink.errors import DataError
-from bethink.evaluate.analyses.intervals import interval
 from bethink.evaluate.drawing import BLACK, PALE, VERMILLION, band, below, figure_in, level, line, tidy_axes
+from bethink.evaluate.instances import interval
 from bethink.evaluate.latency import UNITS
 from bethink.evaluate.run import Result, load_results
 from bethink.policy import Offline, curve

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bethink.text.clean import normalise
+from bethink.text.clean import normalise, without_punctuation
 from bethink.text.join import Joiner
 from bethink.text.segment import Boundary, Segmenter, Word
 from bethink.text.sentences import ends_sentence
@@ -36,4 +36,5 @@ __all__ = [
     "load_vocabulary",
     "normalise",
     "starts_word",
+    "without_punctuation",
 ]

@@ -28,6 +28,7 @@ _OPEN_TAG = re.compile(
 _SPACING_TAGS = frozenset({"br", "div", "hr", "li", "p", "td", "th", "tr"})
 
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+_PUNCTUATION = re.compile(r"[^\w\s'’-]+|(?<!\w)[-'’]+|[-'’]+(?!\w)")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
@@ -43,6 +44,11 @@ def normalise(text: str) -> str:
     cleaner = Cleaner()
     words = [*cleaner.feed(text), *cleaner.finish()]
     return " ".join(word for word in words if word != LINE_END)
+
+
+def without_punctuation(line: str) -> str:
+    """The words of a line alone; hyphens and apostrophes inside a word stay."""
+    return " ".join(_PUNCTUATION.sub(" ", line).split())
 
 
 def _is_clean(text: str) -> bool:

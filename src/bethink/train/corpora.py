@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bethink.errors import DataError
-from bethink.evaluate.analyses.noise import without_punctuation
-from bethink.text import normalise
+from bethink.text import normalise, without_punctuation
 from bethink.train.moses import Moses
 from bethink.train.recipe import DataConfig, TextConfig
 

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
+from bethink.analysis.statistics import separation
 from bethink.errors import TrainingError, UsageError
-from bethink.evaluate.analyses.statistics import separation
 from bethink.export import CARD, write
 from bethink.export.restore import load_any
 from bethink.files import write_atomically

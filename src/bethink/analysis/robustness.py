@@ -1,0 +1,176 @@
+"""How much is lost when the source is not as clean as a test set: BLEU and AL under noise, and what must never happen, counted.
+
+The noise is what a live source brings: the same sentences without punctuation or capitals, mistyped, stuttered, endless, or half
+translated. Every kind is drawn from a seed, so that the same sentences always come out the same.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from bethink.analysis.sheet import Sheet, number
+from bethink.errors import DataError
+from bethink.evaluate.instances import Instance, instance, score
+from bethink.policy import Policy
+from bethink.text import without_punctuation
+
+if TYPE_CHECKING:
+    from bethink.translator import Translator
+
+Texts: TypeAlias = tuple[str, str]  # source and reference
+Noise: TypeAlias = Callable[[Sequence[Texts], random.Random], list[Texts]]
+
+SEED = 2022
+RATE = 0.1  # of the words that typos, stuttering and code-switching touch
+JOINED = 5  # sentences in a very long one
+TIMES, UNIT = 5, 4  # a unit of at most so many words, said so many times in a row, is a loop
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One policy on one kind of source."""
+
+    policy: str
+    noise: str  # "clean" for the test set itself
+    sentences: int
+    BLEU: float
+    AL: float  # in words
+    empty: int  # translations without a word
+    loops: int  # translations that repeat themselves, or were cut because they did not end
+
+
+@dataclass(frozen=True)
+class Robustness:
+    model: str
+    signature: str
+    outcomes: tuple[Outcome, ...]
+
+
+def robustness(
+    translator: Translator, sources: Sequence[str], references: Sequence[str], policies: Sequence[Policy]
+) -> Robustness:
+    clean = [pair for pair in zip(sources, references, strict=True) if pair[0].split()]
+    if not clean:
+        raise DataError("there are no sentences to disturb; give a source file with at least one")
+    kinds = {"clean": clean} | {name: noise(clean, random.Random(SEED)) for name, noise in NOISES.items()}
+    outcomes, signature = [], ""
+    for policy in policies:
+        for name, pairs in kinds.items():
+            outcome, signature = _outcome(translator, [pair for pair in pairs if pair[0].split()], policy, name)
+            outcomes.append(outcome)
+    return Robustness(translator.name, signature, tuple(outcomes))
+
+
+def _outcome(
+    translator: Translator, pairs: Sequence[tuple[str, str]], policy: Policy, noise: str
+) -> tuple[Outcome, str]:
+    done = translator.translate_many([source for source, _ in pairs], policy)
+    found = [instance(n, *pair, one) for n, (pair, one) in enumerate(zip(pairs, done, strict=True))]
+    scores = score(found)
+    bleu = scores.quality["standard"]["BLEU"]
+    lag = scores.latency["simuleval"]["AL"] if "simuleval" in scores.latency else float("nan")
+    empty, loops = sum(not one.delays for one in found), sum(map(is_endless, found))
+    return Outcome(str(policy), noise, len(pairs), bleu.score, lag, empty, loops), bleu.signature
+
+
+def is_endless(one: Instance) -> bool:
+    """Whether a translation repeats itself where the reference does not, or had to be cut."""
+    cut = len(one.path) > 2 * one.source_tokens + 50
+    return cut or (repeats(one.prediction.split()) and not repeats(one.reference.split()))
+
+
+def repeats(words: Sequence[str]) -> bool:
+    for size in range(1, UNIT + 1):
+        for start in range(len(words) - size * TIMES + 1):
+            unit = words[start : start + size]
+            if all(words[start + n * size : start + (n + 1) * size] == unit for n in range(1, TIMES)):
+                return True
+    return False
+
+
+def sheets(found: Robustness) -> list[Sheet]:
+    clean = {one.policy: one for one in found.outcomes if one.noise == "clean"}
+    rows = [
+        (
+            one.policy,
+            one.noise,
+            number(one.BLEU),
+            number(one.BLEU - clean[one.policy].BLEU, sign=True) if one.noise != "clean" else "",
+            number(one.AL),
+            number(one.AL - clean[one.policy].AL, sign=True) if one.noise != "clean" else "",
+            str(one.empty),
+            str(one.loops),
+        )
+        for one in found.outcomes
+    ]
+    columns = ("policy", "source", "BLEU", "Δ BLEU", "AL (words)", "Δ AL", "empty", "endless")
+    sizes = max(one.sentences for one in found.outcomes)
+    return [
+        Sheet("When the source is not clean", columns, rows, f"{found.model}: {sizes} sentences; {found.signature}")
+    ]
+
+
+def unpunctuated(pairs: Sequence[Texts], _draw: random.Random) -> list[Texts]:
+    return [(without_punctuation(source), reference) for source, reference in pairs]
+
+
+def lower(pairs: Sequence[Texts], _draw: random.Random) -> list[Texts]:
+    return [(source.lower(), reference) for source, reference in pairs]
+
+
+def typos(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
+    """One word in ten has two letters swapped, one lost, or one doubled."""
+    return [(_each(source, draw, lambda word: [_mistyped(word, draw)]), reference) for source, reference in pairs]
+
+
+def repeated(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
+    """One word in ten is said twice."""
+    return [(_each(source, draw, lambda word: [word, word]), reference) for source, reference in pairs]
+
+
+def long(pairs: Sequence[Texts], _draw: random.Random) -> list[Texts]:
+    """Five sentences in one, without an end between them."""
+    groups = [pairs[n : n + JOINED] for n in range(0, len(pairs), JOINED)]
+    return [
+        (" ".join(source for source, _ in group), " ".join(reference for _, reference in group)) for group in groups
+    ]
+
+
+def switched(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
+    """One word in ten is already in the other language: the word at its place of the reference."""
+    return [(_switch(source, reference, draw), reference) for source, reference in pairs]
+
+
+NOISES: dict[str, Noise] = {
+    "no punctuation": unpunctuated,
+    "lower case": lower,
+    "typos": typos,
+    "repeated words": repeated,
+    "five sentences in one": long,
+    "code-switching": switched,
+}
+
+
+def _each(line: str, draw: random.Random, change: Callable[[str], list[str]]) -> str:
+    return " ".join(part for word in line.split() for part in (change(word) if draw.random() < RATE else [word]))
+
+
+def _mistyped(word: str, draw: random.Random) -> str:
+    if len(word) < 3:
+        return word
+    place = draw.randrange(len(word) - 1)
+    kind = draw.randrange(3)
+    if kind == 0:
+        return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+    return word[:place] + word[place + 1 :] if kind == 1 else word[:place] + word[place] + word[place:]
+
+
+def _switch(source: str, reference: str, draw: random.Random) -> str:
+    words, others = source.split(), reference.split()
+    for n in range(len(words)):
+        if others and draw.random() < RATE:
+            words[n] = others[n * len(others) // len(words)]
+    return " ".join(words)

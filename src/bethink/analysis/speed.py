@@ -1,0 +1,106 @@
+"""What a policy costs: seconds per written token, as ratios to the first policy.
+
+Rounds of all policies take turns, so that whatever else the machine does slows them alike, and the median ratio counts; the paper
+reports 2.45 for post-evaluation over wait-k.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bethink.analysis.sheet import Sheet, number
+from bethink.engine import Engine
+from bethink.policy import Policy
+
+if TYPE_CHECKING:
+    from bethink.translator import Translator
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one run over the sentences took."""
+
+    seconds: float
+    tokens: int
+    rounds: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Pace:
+    policy: str
+    seconds_per_token: float  # the median
+    ratio: float  # to the first policy, the median over the turns
+    low: float  # the first quartile of them
+    high: float  # the third
+    rounds_per_token: float
+    rows_per_token: float
+
+
+@dataclass(frozen=True)
+class Speed:
+    model: str
+    sentences: int
+    streams: int
+    turns: int
+    paces: tuple[Pace, ...]
+
+
+def speed(
+    model: str, sentences: int, streams: int, policies: Sequence[Policy], measure: Callable[[Policy], Cost], turns: int
+) -> Speed:
+    """`measure` runs a policy over the sentences once; a first run of each, which pays for memory, does not count."""
+    for policy in policies:
+        measure(policy)
+    costs = [[measure(policy) for policy in policies] for _ in range(turns)]
+    seconds = np.array([[cost.seconds / cost.tokens for cost in turn] for turn in costs])
+    ratios = seconds / seconds[:, :1]
+    paces = []
+    for n, policy in enumerate(policies):
+        cost, (low, high) = costs[0][n], np.quantile(ratios[:, n], (0.25, 0.75)).tolist()
+        paces.append(
+            Pace(
+                str(policy),
+                float(np.median(seconds[:, n])),
+                float(np.median(ratios[:, n])),
+                low,
+                high,
+                cost.rounds / cost.tokens,
+                cost.rows / cost.tokens,
+            )
+        )
+    return Speed(model, sentences, streams, turns, tuple(paces))
+
+
+def once(translator: Translator, sentences: Sequence[str], policy: Policy, streams: int) -> Cost:
+    """One run of a policy over the sentences, all of them there at once."""
+    engine = Engine(translator.backend, batch=streams)
+    began = time.perf_counter()
+    done = list(translator.translate_many(sentences, policy, batch=streams, engine=engine))
+    seconds = time.perf_counter() - began
+    return Cost(seconds, sum(len(translation.writes) for translation in done), engine.rounds, engine.rows)
+
+
+def sheets(found: Speed) -> list[Sheet]:
+    rows = [
+        (
+            one.policy,
+            number(1000 * one.seconds_per_token, 3),
+            number(one.ratio),
+            f"{one.low:.2f} to {one.high:.2f}",
+            number(one.rounds_per_token),
+            number(one.rows_per_token),
+        )
+        for one in found.paces
+    ]
+    columns = ("policy", "ms per token", "ratio", "middle half of the turns", "rounds per token", "rows per token")
+    note = (
+        f"{found.model}: {found.sentences} sentences, {found.streams} at a time, {found.turns} turns; ratio to {found.paces[0].policy}. "
+        "Milliseconds are of this machine, the ratios travel better."
+    )
+    return [Sheet("What a policy costs", columns, rows, note)]

@@ -1,1 +1,0 @@
-"""What a doubter would measure: the degree under the microscope, paths against gold alignments, and what users feel."""

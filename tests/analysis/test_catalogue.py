@@ -1,0 +1,59 @@
+"""Tables and pictures follow from the record alone, and what is no record is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from bethink.analysis.catalogue import CATALOGUE, load, markdown, save
+from bethink.analysis.robustness import Outcome, Robustness
+from bethink.errors import DataError, UsageError
+from tests.analysis.test_pictures import FINDINGS
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_what_was_saved_comes_back_and_says_the_same(name: str, tmp_path: Path) -> None:
+    analysis, make = FINDINGS[name]
+    found = make()
+    save(tmp_path / "a", analysis, found)
+    again, read = load(tmp_path / "a" / f"{analysis}.json")
+    save(tmp_path / "b", again, read)
+    assert repr(read) == repr(found)  # where nan is like nan
+    for file in (tmp_path / "a").iterdir():
+        assert file.read_bytes() == (tmp_path / "b" / file.name).read_bytes()
+
+
+def test_every_analysis_is_tried_here() -> None:
+    assert {analysis for analysis, _ in FINDINGS.values()} == set(CATALOGUE)
+
+
+def test_what_is_not_a_number_stays_unknown(tmp_path: Path) -> None:
+    silent = Robustness("m", "s", (Outcome("p", "clean", 1, 0.0, math.nan, 1, 0),))
+    save(tmp_path, "robustness", silent)
+    _, read = load(tmp_path / "robustness.json")
+    assert math.isnan(read.outcomes[0].AL)
+    assert markdown("robustness", read) == markdown("robustness", silent)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("lag", "{", "lag.json is not the record of an analysis"),
+        ("lag", "[]", "Lags is \\[\\]"),
+        ("lag", '{"model": 1}', "model is 1"),
+        ("lag", '{"model": "m", "wpm": "fast", "sentences": 1, "felt": []}', "wpm is 'fast'"),
+        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [{"policy": "p"}]}', "missing"),
+        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [], "more": 1}', "more"),
+    ],
+)
+def test_what_is_no_record_is_told(name: str, text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / f"{name}.json").write_text(text, "utf-8")
+    with pytest.raises(DataError, match=message):
+        load(tmp_path / f"{name}.json")
+
+
+def test_the_name_of_the_file_says_which_analysis_it_is(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no analysis named 'lags'.*Did you mean 'lag'"):
+        load(tmp_path / "lags.json")
