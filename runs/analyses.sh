@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every analysis of one model, from its folder to docs/figures/analyses and its sections of docs/analyses.md: numbers, tables, pictures.
+# Every analysis of one model, from its folder to docs/figures/analyses (numbers and pictures) and docs/results/analyses.md (tables).
 #
 #   runs/analyses.sh                            the toy model, on sentences of its own language
 #   runs/analyses.sh de-en CORPORA [RUN]        a real model; CORPORA holds de-en/newstest2013.{de,en} and alignments/rwth.{de,en,talp};
@@ -22,7 +22,7 @@ mkdir -p "$out"
 # post-evaluation where that is something else.
 recommended=$(python -c "from bethink import Translator; print(Translator('$model').policy)")
 at() { for k in "${@:2}"; do sed "s/:k=[0-9]*/:k=$k/" <<<"$1"; done; }
-mapfile -t fixed < <(at wait-k:k=1 1 3 5 7 9)
+mapfile -t fixed < <(at wait-k:k=1 1 3 5 7 9 13 17)
 mapfile -t paced < <(at wait-k:k=1,rate=1.2 1 3 5 7)
 mapfile -t own < <(at "$recommended" 1 2 4 6)
 adaptive=(adaptive:0.4,0,10 adaptive:0.6,0,10 adaptive:0.8,0,10 adaptive:1,0,10 adaptive:1,0.4,10)
@@ -83,15 +83,5 @@ if [ -n "$run" ] && wanted overlap; then
     "$bethink" analyze overlap --model "$run" ${aligned[@]+"${aligned[@]}"} --out "$out"
 fi
 
-PYTHONPATH=runs python - "$model" <<'PYTHON'
-import sys
-from pathlib import Path
-from tables import insert
-from bethink.analysis.catalogue import CATALOGUE, load, section
-model = sys.argv[1]
-for name in CATALOGUE:
-    record = Path("docs/figures/analyses", model, f"{name}.json")
-    if record.is_file():
-        text = section(*load(record), f"figures/analyses/{model}/{name}.svg")
-        insert(Path("docs/analyses.md"), f"{model}/{name}", f"### {name}\n\n{text}")
-PYTHON
+rm -f "$out"/*.md
+python runs/report.py

@@ -8,7 +8,7 @@ recipe=en-vi corpora=${1:?"usage: runs/en-vi.sh CORPORA"}
 source runs/steps.sh
 
 prepare
-trunk train.compile=true
-branches "$data" 3000 train.compile=true
+base train.compile=true
+fine_tune "$data" 3000 train.compile=true
 judges "$data" 4000
 results paper --limit 300 --dev tst2012 "$data"/dev.{source,target}.txt --test tst2013 "$data"/test.{source,target}.txt

@@ -3,7 +3,7 @@
 #
 #   runs/iwslt14-en-de.sh CORPORA          CORPORA is filled with train, valid and test, each .en and .de, unless they are there
 #
-# Trunk and branches as in runs/de-en.sh: every system begins with the same multi-path model and has as many updates.
+# As in runs/de-en.sh every system is fine-tuned from one multi-path model for as many updates.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recipe=iwslt14-en-de corpora=${1:?"usage: runs/iwslt14-en-de.sh CORPORA"}
@@ -20,7 +20,7 @@ if [ ! -f "$corpora/test.en" ]; then # the last that is written
 fi
 
 prepare
-trunk
-branches "$data" 20000
+base
+fine_tune "$data" 20000
 judges "$data" 6000
 results paper

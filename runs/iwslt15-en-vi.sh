@@ -3,7 +3,7 @@
 #
 #   runs/iwslt15-en-vi.sh CORPORA          CORPORA is filled with train, tst2012 and tst2013, each .en and .vi, unless they are there
 #
-# Trunk and branches as in runs/de-en.sh: every system begins with the same multi-path model and has as many updates.
+# As in runs/de-en.sh every system is fine-tuned from one multi-path model for as many updates.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recipe=iwslt15-en-vi corpora=${1:?"usage: runs/iwslt15-en-vi.sh CORPORA"}
@@ -17,7 +17,7 @@ for file in {train,tst2012,tst2013}.{en,vi}; do
 done
 
 prepare
-trunk
-branches "$data" 15000
+base
+fine_tune "$data" 15000
 judges "$data" 6000
 results paper

@@ -1,264 +1,391 @@
-"""What a comparison found, as a record that stands for itself, and that record as tables, pictures and tests of significance.
+"""The pages of docs/results, made from the records in runs/logs and docs/figures/analyses alone: python runs/report.py
 
-python runs/report.py runs/logs/de-en-comparison.json      writes docs/results.md and docs/figures again, without models or logs
+A comparison's record holds, for each set, every result, how much each curve gains over others, and paired tests. Other records are those of
+single experiments, of the toy language, of training speed and of `bethink analyze`. No model and no log is needed.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from heights import MEASURES, Point, draws, heights, point
-from measure import Test, options_for, resolved
-from systems import PICTURES, PUBLISHED, RIVALS, System, each
-from tables import Measure, above, bleu, fixed, insert, lag
+from curve_gain import MEASURES, gains, point, samples
+from systems import PICTURES, PUBLISHED, each
 
+from bethink.analysis import ablation, catalogue
 from bethink.analysis.sheet import number
-from bethink.errors import DataError
-from bethink.evaluate import Result, load_results
-from bethink.evaluate.instances import read_log
-from bethink.evaluate.plots import curves
-from bethink.evaluate.quality import compare
-from bethink.files import write_atomically
+from bethink.evaluate import Result, plots, quality
+from bethink.evaluate.instances import read_log, write
 
-LAGS = {name: lag("simuleval", name) for name in MEASURES}
+ROOT = Path(__file__).parent.parent
 AXES = {"standard": ("LAAL", "simuleval"), "paper": ("AL", "paper")}  # the latency beside each kind of BLEU
 SAMPLES, NEAR = 1000, 1.0  # of the bootstrap; how far apart in latency points may be that it compares
-BASES = (RIVALS[0], (RIVALS[0][0], "wait-k, rate=1.2"), ("adaptive-wait-k", "adaptive"))  # that lines are held against
 AS_PUBLISHED = {policy for pattern in PUBLISHED for policy in each(pattern)}
-Bases = Sequence[tuple[str, str]]
+HOW = (
+    "BLEU gained over other curves, on average over the latencies that both reach, by AL, LAAL and DAL in words; bold where 95 % of "
+    "the bootstrap samples over sentences have the same sign. Curves are straight between points, so one of few points looks a little "
+    "lower than it is."
+)
+OVERVIEW = {  # row: the curve it tells of
+    "a wait-k model for each k": ("wait-k", "wait-k"),
+    "adaptive-wait-k over multi-path": ("multi-path", "adaptive"),
+    "adaptive-wait-k over five wait-k models": ("adaptive-wait-k", "adaptive"),
+    "fixed schedules, `rate=1.2`": ("multi-path", "wait-k, rate=1.2"),
+    "PED, post-evaluation (`pe`)": ("ped", "pe"),
+    "multi-path with a judge (`weigh`)": ("judged-multi-path", "weigh"),
+}
+TESTED = ("de-en-final", "en-de-comparison", "en-vi-comparison")  # comparisons on test sets
 Record = dict[str, Any]
+Curve = tuple[str, str]  # a system and a kind of policy
 
 
-def gather(work: Path, systems: Sequence[System], profile: str, *, final: bool = False) -> Record:
-    """Every set, or every test set, with the results to report, bootstrap included, and all that was tried on the development sets."""
-    folders = sorted((work / "results").glob("*/*"), key=lambda path: (path.parent.name, path.name))
-    tests = [Test(folder.parent.name, folder.name) for folder in folders]
-    if not tests:
-        raise DataError(f"{work} holds no results; make them with: python runs/compare.py evaluate {work}")
-    labels = {system.name: system.label for system in systems}
-    told = [test for test in tests if test.role == "test" or not final]
-    if not told:
-        raise DataError(f"{work} holds no results of test sets; make them with: compare.py evaluate --test")
-    sets = []
-    for test in told:
-        found = list(reported(work, systems, tests, test))
-        if not found:
-            raise DataError(f"{test.name} has no results of {', '.join(labels)}; make them with compare.py evaluate")
-        results = [result.to_dict() for _, result in found]
-        compared = bootstrap(found, labels, profile)
-        whole = {"heights": above_bases(found, labels, profile), "bootstrap": compared}
-        sets.append({"role": test.role, "name": test.name, "results": results} | whole)
-        if test.role == "dev":
-            sets[-1]["tried"] = [summary(result) for result in tried(work, systems, test)]
-    return {"profile": profile, "labels": labels, "sets": sets}
+def lag(result: Result, measure: str, profile: str = "simuleval") -> float:
+    return result.scores.latency[profile][measure]
 
 
-def reported(work: Path, systems: Sequence[System], tests: Sequence[Test], test: Test) -> Iterator[tuple[Path, Result]]:
-    """The results of each system with the settings that the development sets chose, and where their logs lie."""
-    for system in systems:
-        tasks = {
-            task.policy: task
-            for pattern in system.policies
-            for option in options_for(work, system, pattern, tests, every=False)
-            for task in resolved(work, test, system, option)
-        }
-        yield from ((task.folder, result) for task in tasks.values() if (result := task.result()))
+def bleu(result: Result, profile: str = "standard") -> float:
+    return result.scores.quality[profile]["BLEU"].score
 
 
-def tried(work: Path, systems: Sequence[System], test: Test) -> Iterator[Result]:
-    """Everything there is of a development set, chosen or not."""
-    for system in systems:
-        for file in sorted((work / "results" / test.role / test.name / system.name).glob("*/results.json")):
-            yield from load_results(file.parent)
+def above(
+    result: Result, curve: Sequence[Result], measure: str, profile: str = "simuleval", kind: str = "standard"
+) -> float | None:
+    """BLEU over a curve at equal lag, between its points; none beyond its ends."""
+    points = [(lag(one, measure, profile), bleu(one, kind)) for one in curve]
+    return ablation.above((lag(result, measure, profile), bleu(result, kind)), points)
+
+
+def fixed(results: Sequence[Result]) -> list[Result]:
+    """The wait-k curve among results."""
+    return [result for result in results if ablation.is_wait_k(result.policy)]
+
+
+def kind_of(policy: str) -> str:
+    """Of a policy; fixed schedules that read faster than they write are of another kind for each rate."""
+    name, _, rate = policy.partition(",rate=")
+    return f"wait-k, rate={rate}" if name.startswith("wait-k") and rate not in ("", "1.0") else name.partition(":")[0]
+
+
+def curve_of(results: Sequence[Result], labels: dict[str, str], curve: Curve) -> list[Result]:
+    """The points of one system with one kind of policy, slowest last; beside chosen settings the published ones are left out."""
+    points = [one for one in results if (labels[one.model], kind_of(one.policy)) == curve]
+    return sorted([one for one in points if one.policy not in AS_PUBLISHED] or points, key=lambda one: lag(one, "LAAL"))
+
+
+# what a comparison's record holds
+
+
+def analysed(found: Sequence[tuple[Path, Result]], labels: dict[str, str], base: str, profile: str) -> Record:
+    """Results, each with the folder of its log; how much every curve gains over some others; and paired tests."""
+    results = [result for _, result in found]
+    logs = {id(result): folder / result.log for folder, result in found}
+    curves: dict[Curve, list[Result]] = {}
+    for result in results:
+        if result.policy != "offline" and result.policy not in AS_PUBLISHED:
+            curves.setdefault((labels[result.model], kind_of(result.policy)), []).append(result)
+    weights = samples(results[0].scores.sentences, SAMPLES)
+    points = {curve: [point(logs[id(one)], weights, profile) for one in curves[curve]] for curve in curves}
+    bases = [(base, "wait-k"), (base, "wait-k, rate=1.2"), (base, "adaptive"), ("adaptive-wait-k", "adaptive")]
+    gained = []
+    for curve, members in points.items():
+        over = {" ".join(other): gains(members, points[other]) for other in bases if other in points and other != curve}
+        gained.append({"system": curve[0], "policy": curve[1], "points": len(members), "over": over})
+    tests = list(paired(curves, logs, (base, "wait-k"), profile))
+    return {"results": [result.to_dict() for result in results], "gains": gained, "bootstrap": tests}
+
+
+def paired(curves: dict[Curve, list[Result]], logs: dict[int, Path], base: Curve, profile: str) -> Iterator[Record]:
+    """At each point of the base the point of every other curve that is nearest in latency, and whether chance explains the difference."""
+    axis = AXES[profile]
+    for one in curves.get(base, []):
+        for curve, members in curves.items():
+            rival = min(members, key=lambda r: abs(lag(r, *axis) - lag(one, *axis)))
+            if curve == base or abs(lag(rival, *axis) - lag(one, *axis)) > NEAR:
+                continue
+            read = {f"{r.model} {r.policy}": read_log(logs[id(r)]) for r in (one, rival)}
+            said = {name: [instance.prediction for instance in log] for name, log in read.items()}
+            references = [instance.reference for instance in next(iter(read.values()))]
+            first, second = quality.compare(said, references, profile=profile, samples=SAMPLES)
+            yield {"base": [one.model, one.policy], "rival": [rival.model, rival.policy], "p": second.p_value} | {
+                "lags": [lag(one, *axis), lag(rival, *axis)],
+                "difference": second.score - first.score,
+            }
 
 
 def summary(result: Result) -> Record:
-    lags = {name: round(measure(result), 2) for name, measure in LAGS.items()}
-    return {"model": result.model, "policy": result.policy, **lags, "BLEU": round(bleu("standard")(result), 2)}
+    lags = {name: round(lag(result, name), 2) for name in MEASURES}
+    return {"model": result.model, "policy": result.policy, **lags, "BLEU": round(bleu(result), 2)}
 
 
-def line(results: Sequence[Result], labels: dict[str, str], name: str, kind: str) -> list[Result]:
-    """The points of one system, or curve, with one kind of policy, slowest last; beside chosen settings the published ones are left out."""
-    points = [r for r in results if labels[r.model] == name and r.policy.partition(":")[0] == kind]
-    if kind == "wait-k":  # schedules that read faster than they write are a line of their own
-        points = fixed(points)
-    return sorted([r for r in points if r.policy not in AS_PUBLISHED] or points, key=LAGS["LAAL"])
+# pages
 
 
-def bootstrap(found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str) -> list[Record]:
-    """At each point of the first rival the point of every other that is nearest in latency, and whether chance explains the difference."""
-    places = {id(result): folder / result.log for folder, result in found}
-    results, time = [result for _, result in found], latency(profile)
-    made = []
-    for base in line(results, labels, *RIVALS[0]):
-        near = [
-            min(points, key=lambda r: abs(time(r) - time(base)))
-            for r in RIVALS[1:]
-            if (points := [p for p in line(results, labels, *r) if abs(time(p) - time(base)) <= NEAR])
-        ]
-        logs = {f"{r.model} {r.policy}": read_log(places[id(r)]) for r in (base, *near)}
-        said = {name: [instance.prediction for instance in log] for name, log in logs.items()}
-        if len(said) < 2:
-            continue
-        references = [instance.reference for instance in next(iter(logs.values()))]
-        tests = compare(said, references, profile=profile, samples=SAMPLES)
-        for rival, test in zip(near, tests[1:], strict=True):
-            made.append(
-                {"base": [base.model, base.policy], "rival": [rival.model, rival.policy], "p": test.p_value}
-                | {"lags": [time(base), time(rival)], "difference": test.score - tests[0].score}
-            )
-    return made
+def publish(record: Record, name: str, root: Path = ROOT) -> None:
+    """The record, the pictures and the page of a comparison; its title and what is said about it stay if it was there before."""
+    path = root / "runs" / "logs" / f"{name}.json"
+    if path.is_file():
+        old = json.loads(path.read_text("utf-8"))
+        record = {key: old[key] for key in ("title", "about") if key in old} | record
+    write(path, json.dumps(record, indent=1) + "\n")
+    write(root / "docs" / "results" / f"{name}.md", comparison(record, name))
+    for one in record["sets"]:
+        for picture, results in pictures(record, one):
+            labels, out = record["labels"], root / "docs" / "figures" / f"{name}-{one['name']}{picture}.svg"
+            drawn = [replace(r, model=labels[r.model], policy=short(r.policy)) for r in results]
+            plots.curves(drawn, out, *AXES[record["profile"]], quality_profile=record["profile"])
 
 
-def kind_of(result: Result) -> str:
-    """Of a policy; fixed schedules that read faster than they write are of another kind for each pace."""
-    name, _, rate = result.policy.partition(",rate=")
-    return f"wait-k, rate={rate}" if name.startswith("wait-k") and not fixed([result]) else name.partition(":")[0]
+def short(policy: str) -> str:
+    """A policy named by its kind and k, so that a picture puts all its points on one curve, whatever its other settings."""
+    kind, _, settings = policy.partition(":")
+    first = settings.partition(",")[0]
+    return f"{kind}:{first}" if first.startswith("k=") and "rate" not in kind_of(policy) else policy
 
 
-def above_bases(
-    found: Sequence[tuple[Path, Result]], labels: dict[str, str], profile: str, bases: Bases = BASES
-) -> list[Record]:
-    """How high every line stands above each of the bases, by every measure of latency."""
-    weights = draws(found[0][1].scores.sentences, SAMPLES)
-    lines: dict[tuple[str, str], list[Point]] = {}
-    for folder, result in found:
-        if result.policy != "offline" and result.policy not in AS_PUBLISHED:
-            place = (labels[result.model], kind_of(result))
-            lines.setdefault(place, []).append(point(folder / result.log, weights, profile))
-    made = []
-    for (name, kind), points in lines.items():
-        others = {" ".join(base): lines[base] for base in bases if base in lines and base != (name, kind)}
-        held = {base: heights(points, other) for base, other in others.items()}
-        told = {base: {m: h and astuple(h) for m, h in one.items()} for base, one in held.items()}
-        made.append({"system": name, "policy": kind, "points": len(points), "above": told})
-    return made
-
-
-def latency(profile: str) -> Measure:
-    measure, counted = AXES[profile]
-    return lag(counted, measure)
-
-
-def publish(record: Record, name: str, root: Path) -> None:
-    """The record, the pictures and the section of docs/results.md."""
-    for folder in ("runs/logs", "docs/figures"):
-        (root / folder).mkdir(parents=True, exist_ok=True)
-    write_atomically(root / "runs" / "logs" / f"{name}.json", (json.dumps(record, indent=1) + "\n").encode())
-    page = root / "docs" / "results.md"
-    if not page.exists():
-        write_atomically(page, b"")
-    insert(page, name, "\n\n".join(section(record, one, name, root) for one in record["sets"]))
-
-
-def section(record: Record, one: Record, name: str, root: Path) -> str:
-    """One set: pictures and the table of lines; every point and every test is folded away below them."""
+def pictures(record: Record, one: Record) -> Iterator[tuple[str, list[Result]]]:
+    """The end of each picture's name, and the results in it; a comparison of policies of one system has one picture of all."""
     results, labels = [Result.from_dict(result) for result in one["results"]], record["labels"]
-    role = "development set: settings were chosen on it" if one["role"] == "dev" else "test set"
-    points = [
-        "| system | policy | AL | LAAL | DAL | AL (paper) | BLEU | BLEU (paper) | above multi-path wait-k at equal AL | LAAL | DAL |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-        *(row(result, line(results, labels, *RIVALS[0])) for result in results),
-        "",
-        *(f"{profile} BLEU: `{signature}`  " for profile, signature in signatures(results)),
-    ]
-    tests = list(verdicts(one["bootstrap"], AXES[record["profile"]][0]))
-    return "\n".join(
-        [
-            f"**{one['name']}** ({role}, {results[0].scores.sentences:,} sentences)\n",
-            *(f"{picture}\n" for picture in pictures(record, one, results, name, root)),
-            *overview(one.get("heights", [])),
-            *folded(f"Every point on {one['name']}: {len(results)} rows", points),
-            *folded(f"Paired bootstrap on {one['name']}: {len(one['bootstrap'])} tests", tests),
-        ]
-    ).rstrip()
-
-
-def folded(summary: str, lines: Sequence[str]) -> Iterator[str]:
-    """What most readers need not see, behind a line that tells what it is."""
-    if lines:
-        yield from (f"<details><summary>{summary}</summary>", "", *lines, "", "</details>", "")
-
-
-def overview(lines: Sequence[Record], bases: Bases = BASES) -> Iterator[str]:
-    """One row for each line of points: on the whole, is it higher?"""
-    named = [" ".join(base) for base in bases if any(" ".join(base) in one["above"] for one in lines)]
-    if not named:
+    if len(set(labels.values())) == 1:
+        yield "", results
         return
-    yield (
-        f"BLEU above other lines, on average over the latencies that both reach, by {', '.join(MEASURES)}; in bold where the middle 95 % "
-        f"of {SAMPLES:,} draws of as many sentences have the same sign. Lines are straight between points, so one of few "
-        "points looks a little lower than it is:\n"
-    )
-    yield f"| system | policy | points | {' | '.join(f'over {base}' + ' |' * (len(MEASURES) - 1) for base in named)} |"
-    yield "|---|---|---|" + "---|" * len(named) * len(MEASURES)
-    for one in lines:
-        cells = [cell(one["above"].get(base, {}).get(measure)) for base in named for measure in MEASURES]
+    for picture, wanted in PICTURES.items():
+        found = [points for curve in wanted if (points := curve_of(results, labels, curve))]
+        if len(found) > 1:  # a picture compares
+            yield f"-{picture}", [result for points in found for result in points]
+
+
+def comparison(record: Record, name: str) -> str:
+    page = [f"# {record.get('title', name)}", "", *([record["about"], ""] if "about" in record else [])]
+    for one in record["sets"]:
+        results = [Result.from_dict(result) for result in one["results"]]
+        role = "development set: settings were chosen on it" if one["role"] == "dev" else "test set"
+        page += [
+            f"## {one['name']}",
+            "",
+            f"{role[0].upper()}{role[1:]}; {results[0].scores.sentences:,} sentences.",
+            "",
+        ]
+        for picture, _ in pictures(record, one):
+            what = picture.removeprefix("-") or "policies"
+            page += [
+                f"![Quality against latency on {one['name']}: {what}](../figures/{name}-{one['name']}{picture}.svg)",
+                "",
+            ]
+        page += [
+            *gain_table(one["gains"]),
+            *point_table(record, results),
+            *test_table(one["bootstrap"], record["profile"]),
+        ]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def table(*rows: Sequence[str]) -> list[str]:
+    """A table in Markdown; the first row is its heading."""
+    head, *body = ["| " + " | ".join(row) + " |" for row in rows]
+    return [head, "|---" * len(rows[0]) + "|", *body, ""]
+
+
+def folded(summary: str, lines: Sequence[str]) -> list[str]:
+    """What most readers need not see, behind a sentence that says what it is."""
+    return [f"<details><summary>{summary}</summary>", "", *lines, "</details>", ""]
+
+
+def gain_table(curves: Sequence[Record]) -> list[str]:
+    """One row for each curve."""
+    bases = sorted({base for one in curves for base in one["over"]}, key=len)  # wait-k first
+    if not bases:
+        return []
+    heading = ["system", "policy", "points", *(f"over {base}, by {measure}" for base in bases for measure in MEASURES)]
+    rows = []
+    for one in curves:
+        cells = [cell(one["over"].get(base, {}).get(measure)) for base in bases for measure in MEASURES]
         if any(cells):
-            yield f"| {one['system']} | {one['policy']} | {one['points']} | {' | '.join(cells)} |"
-    yield ""
+            rows.append([one["system"], one["policy"], str(one["points"]), *cells])
+    return [HOW, "", *table(heading, *rows)]
 
 
-def cell(height: Sequence[float] | None) -> str:
-    """A height, bold if both its bounds lie on one side of nothing."""
-    if height is None:
+def cell(gain: Sequence[float] | None) -> str:
+    """A gain, bold if both its bounds lie on one side of nothing."""
+    if gain is None:
         return ""
-    mean, low, high = height
+    mean, low, high = gain
     return f"**{mean:+.1f}**" if low > 0 or high < 0 else f"{mean:+.1f}"
 
 
-def pictures(record: Record, one: Record, results: Sequence[Result], name: str, root: Path) -> Iterator[str]:
-    labels, profile = record["labels"], record["profile"]
-    for picture, lines in PICTURES.items():
-        points = [found for wanted in lines if (found := line(results, labels, *wanted))]
-        if len(points) < 2:  # a picture compares
-            continue
-        drawn = [on_a_line(result, labels) for found in points for result in found]
-        file = f"{name}-{one['name']}-{picture}.svg"
-        curves(drawn, root / "docs" / "figures" / file, *AXES[profile], quality_profile=profile)
-        yield f"![Quality against latency on {one['name']}: {picture}](figures/{file})"
+def point_table(record: Record, results: Sequence[Result]) -> list[str]:
+    base = curve_of(results, record["labels"], (record.get("base", "multi-path"), "wait-k"))
+    heading = ["system", "policy", *MEASURES, "AL (paper)", "BLEU", "BLEU (paper)"]
+    rows = []
+    for one in results:
+        lags = [f"{lag(one, measure):.2f}" for measure in MEASURES]
+        scores = [f"{lag(one, 'AL', 'paper'):.2f}", f"{bleu(one):.2f}", f"{bleu(one, 'paper'):.2f}"]
+        alike = not base or one in base or one.policy == "offline"
+        gained = ["" if alike else number(above(one, base, measure), 1, sign=True) for measure in MEASURES]
+        rows.append([one.model, f"`{one.policy}`", *lags, *scores, *gained])
+    kinds = sorted({(profile, one.scores.quality[profile]["BLEU"].signature) for one in results for profile in AXES})
+    signed = [f"{profile} BLEU: `{signature}`  " for profile, signature in kinds]
+    over = [f"over the first wait-k curve at equal {measure}" for measure in MEASURES]
+    return folded(f"Every point: {len(results)} rows", [*table([*heading, *over], *rows), *signed, ""])
 
 
-def on_a_line(result: Result, labels: dict[str, str]) -> Result:
-    """Named so that a picture puts it on the line of its system and kind of policy, whatever its other settings; k moves along a line."""
-    kind, _, settings = result.policy.partition(":")
-    first = settings.partition(",")[0]
-    policy = f"{kind}:{first}" if first.startswith("k=") else result.policy
-    return replace(result, model=labels[result.model], policy=policy)
-
-
-def row(result: Result, curve: Sequence[Result]) -> str:
-    lags = " | ".join(f"{measure(result):.2f}" for measure in LAGS.values())
-    scores = f"{lag('paper', 'AL')(result):.2f} | {bleu('standard')(result):.2f} | {bleu('paper')(result):.2f}"
-    alike = not curve or result in curve or result.policy == "offline"
-    gains = [
-        "" if alike else number(above(result, curve, measure, bleu("standard")), 1, sign=True)
-        for measure in LAGS.values()
-    ]
-    return f"| {result.model} | `{result.policy}` | {lags} | {scores} | {' | '.join(gains)} |"
-
-
-def signatures(results: Sequence[Result]) -> list[tuple[str, str]]:
-    return sorted({(profile, r.scores.quality[profile]["BLEU"].signature) for r in results for profile in AXES})
-
-
-def verdicts(tests: Sequence[Record], measure: str) -> Iterator[str]:
+def test_table(tests: Sequence[Record], profile: str) -> list[str]:
     if not tests:
-        return
-    yield f"Paired bootstrap, {SAMPLES:,} samples; beside each point of multi-path the points nearest in {measure}, if within {NEAR:g}:\n"
-    yield f"| {measure} | system | policy | {measure} | BLEU difference | p |"
-    yield "|---|---|---|---|---|---|"
+        return []
+    measure = AXES[profile][0]
+    rows = [[measure, "system", "policy", measure, "BLEU difference", "p"]]
     for test in tests:
         (base, policy), (rival, other), lags = test["base"], test["rival"], test["lags"]
-        difference = f"{test['difference']:+.2f} | {test['p']:.3f}"
-        yield f"| {lags[0]:.2f} ({base} `{policy}`) | {rival} | `{other}` | {lags[1]:.2f} | {difference} |"
+        numbers = [f"{lags[1]:.2f}", f"{test['difference']:+.2f}", f"{test['p']:.3f}"]
+        rows.append([f"{lags[0]:.2f} ({base} `{policy}`)", rival, f"`{other}`", *numbers])
+    about = f"Each row compares a point with the wait-k point named first; {SAMPLES:,} samples."
+    return folded(f"Paired bootstrap: {len(tests)} tests", [about, "", *table(*rows)])
+
+
+def overview(records: dict[str, Record]) -> str:
+    sets = [(name, one) for name in TESTED for one in records[name]["sets"]]
+    rows = [["", *(f"[{name}]({name}.md), {one['name']}" for name, one in sets)]]
+    for title, curve in OVERVIEW.items():
+        found = [next(c for c in one["gains"] if (c["system"], c["policy"]) == curve) for _, one in sets]
+        over = [one["over"]["multi-path wait-k"] for one in found]
+        rows.append([title, *(" / ".join(cell(gain[measure]) for measure in MEASURES) for gain in over)])
+    about = (
+        "BLEU gained over wait-k of multi-path on test sets, by AL / LAAL / DAL in words, on average over the latencies that both curves "
+        "reach; bold where 95 % of the bootstrap samples over sentences have the same sign. BLEU is standard for de-en, the paper's for "
+        "the others. The systems of a column are fine-tuned from one base model for as many updates; each row covers latencies of its own."
+    )
+    return "\n".join(["# Systems on the test sets", "", about, "", *table(*rows)]).rstrip() + "\n"
+
+
+def beside_paper(records: dict[str, Record], paper: Record) -> str:
+    page = ["# The paper's numbers beside ours", "", paper["about"], ""]
+    for name, one in paper["comparisons"].items():
+        record = records[name]
+        [results] = [s["results"] for s in record["sets"] if s["name"] == one["set"]]
+        ours = [Result.from_dict(result) for result in results]
+        rows = [
+            ["k", *(f"paper: {c}" for c in one["paper"]), *(f"ours: {system} `{kind}`" for system, kind in one["ours"])]
+        ]
+        for k in ("1", "3", "5", "7", "9", "whole sentence"):
+            cells = [column.get(k, "") for column in one["paper"].values()]
+            for system, kind in one["ours"]:
+                wanted = "offline" if k == "whole sentence" else f"k={k}"
+                points = curve_of(ours, record["labels"], (system, "offline" if wanted == "offline" else kind))
+                found = [p for p in points if wanted in p.policy.partition(":")[2].split(",") or p.policy == wanted]
+                cells.append(f"{lag(found[0], 'AL', 'paper'):.2f} / {bleu(found[0], 'paper'):.2f}" if found else "")
+            rows.append([k, *cells])
+        page += [f"## {one['title']}", "", one["about"], "", *table(*rows)]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def experiments(found: dict[str, Record]) -> str:
+    """Single experiments: every point, and what curves gain over each other."""
+    page = [
+        "# Single experiments",
+        "",
+        "Each was made once, for one question; [results.md](../results.md) says what was learned.",
+        "",
+    ]
+    for one in found.values():
+        page += [f"## {one['title']}", "", one["about"], ""]
+        if one.get("gains"):
+            measures = list(one["gains"][0]["by"])
+            rows = [[g["set"], g["curve"], g["over"], *(cell(g["by"].get(m)) for m in measures)] for g in one["gains"]]
+            page += table(
+                ["set", "curve", "over", *(f"BLEU gained{f', by {m}' if m != 'BLEU' else ''}" for m in measures)], *rows
+            )
+        keys = [key for key in ("AL", "LAAL", "DAL", "BLEU", "accepted") if any(key in p for p in one["points"])]
+        rows = [
+            [p["set"], p["system"], f"`{p['policy']}`", *(number(p.get(key)) for key in keys)] for p in one["points"]
+        ]
+        page += folded(f"Every point: {len(rows)} rows", table(["set", "system", "policy", *keys], *rows))
+    return "\n".join(page).rstrip() + "\n"
+
+
+def toy(record: Record) -> str:
+    results, seeds = [Result.from_dict(result) for result in record["mean"]], record["seeds"]
+    curve, paths = fixed([r for r in results if r.model == "ped"]), ("full source", "wait-5", "wait-3", "wait-1")
+    rows = [["model", "policy", "AL", "LAAL (words)", "DAL (words)", "BLEU", "over wait-k at equal AL", "at equal DAL"]]
+    for r in results:
+        lags = [f"{lag(r, *of):.2f}" for of in (("AL", "paper"), ("LAAL",), ("DAL",))]
+        gained = [
+            number(above(r, curve, *of, kind="paper"), 1, sign=True) for of in (("AL", "paper"), ("DAL", "simuleval"))
+        ]
+        rows.append([r.model, f"`{r.policy}`", *lags, f"{bleu(r, 'paper'):.1f}", *gained])
+    known = [["seed", "offline token accuracy", *(f"AUC of d, {path}" for path in paths), "rho (dev)"]]
+    for seed, facts in seeds.items():
+        aucs = [f"{facts[f'auc {path}']:.3f}" for path in paths]
+        known.append([seed, f"{facts['accuracy']:.4f}", *aucs, str(facts["rho"])])
+    picture = "![Quality against latency on the toy language](../figures/toy.svg)"
+    about = (
+        "Made by `python runs/toy.py`: 20,000 training sentences, seeds averaged, 500 test sentences; AL and BLEU in the paper's profile. "
+        "Every baseline has as many updates (1,050) as the PED model. The gain is over the wait-k curve of the same PED model, between "
+        "its points. `rho` was chosen on 200 other sentences for each seed; the rows show the mean of the choices."
+    )
+    return "\n".join(["# The toy language", "", about, "", picture, "", *table(*rows), *table(*known)]).rstrip() + "\n"
+
+
+def throughput(runs: Sequence[Record]) -> str:
+    rows = [
+        ["system", "kernels", "positions in an update", "target tokens/s", "ms per update", "utilisation", "padding"]
+    ]
+    for run in runs:
+        speed = [f"{run['positions']:,}", f"{run['tokens_per_second']:,.0f}", f"{run['milliseconds']:.1f}"]
+        rows.append([run["system"], run["kernels"], *speed, f"{run['utilisation']:.1%}", f"{run['padding']:.1%}"])
+    about = (
+        "One H200, Transformer-Base (6 + 6 layers, width 512), joint vocabulary of 32,000, bfloat16, compiled, synthetic sentences with "
+        "lengths like Europarl's, 40 updates after each shape was recorded, nothing else on the GPU: `python benchmarks/training.py "
+        "--systems multi-path ped --compiled yes --tokens 65536`. Utilisation is the model's FLOP/s over the GPU's own bfloat16 matrix "
+        "rate. Later rows have later kernels."
+    )
+    return "\n".join(["# Training throughput", "", about, "", *table(*rows)]).rstrip() + "\n"
+
+
+def analyses(folder: Path) -> str:
+    page = ["# Analyses", "", "Made by `runs/analyses.sh`; [method.md](../method.md) says what each measures.", ""]
+    for model in sorted(path.name for path in folder.iterdir()):
+        page += [f"## Model `{model}`", ""]
+        for name, analysis in catalogue.CATALOGUE.items():
+            if (path := folder / model / f"{name}.json").is_file():
+                picture = f"![{analysis.caption}](../figures/analyses/{model}/{name}.svg)"
+                page += [f"### {name}", "", picture, "", catalogue.markdown(*catalogue.load(path))]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def scores(record: Record) -> str:
+    """What a model card needs: the fixed policies, the recommended one at several latencies, and the whole sentence."""
+    page = []
+    for one in record["sets"]:
+        results = [Result.from_dict(result) for result in one["results"]]
+        told = [r for r in results if r in fixed(results) or r.policy.startswith(("weigh", "offline"))]
+        rows = [[f"`{r.policy}`", *(f"{lag(r, m):.2f}" for m in MEASURES), f"{bleu(r):.2f}"] for r in told]
+        page += [f"**{one['name']}**", "", *table(["policy", *MEASURES, "BLEU"], *rows)]
+    return "\n".join(page).rstrip()
+
+
+def pages(root: Path = ROOT) -> dict[str, str]:
+    """Every generated page under docs/results, by its name."""
+    found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((root / "runs" / "logs").glob("*.json"))}
+    made = {name: comparison(record, name) for name, record in found.items() if "labels" in record}
+    made |= {"overview": overview(found), "paper": beside_paper(found, found["paper"])}
+    made |= {"experiments": experiments(found["experiments"]), "toy": toy(found["toy"])}
+    return made | {
+        "throughput": throughput(found["throughput"]),
+        "analyses": analyses(root / "docs" / "figures" / "analyses"),
+    }
+
+
+def main() -> None:
+    for name, page in pages().items():
+        write(ROOT / "docs" / "results" / f"{name}.md", page)
+    record = json.loads((ROOT / "runs" / "logs" / "de-en.json").read_text("utf-8"))
+    card = ROOT / "models" / "de-en" / "MODEL_CARD.md"
+    before, begin, rest = card.read_text("utf-8").partition("<!-- scores: begin -->\n")
+    _, end, after = rest.partition("\n<!-- scores: end -->")
+    write(card, f"{before}{begin}{scores(record)}{end}{after}")
 
 
 if __name__ == "__main__":
-    for path in map(Path, sys.argv[1:]):
-        publish(json.loads(path.read_text(encoding="utf-8")), path.stem, path.parents[2])
+    main()

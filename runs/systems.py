@@ -1,8 +1,8 @@
-"""The systems of a comparison, in one table: how each is trained, what it is run with, and which pictures it appears in.
+"""The systems of a comparison, in one table: how each is trained, which policies it is run with, and which pictures it appears in.
 
 A policy may stand for several. `{1,3,5}` means each of these. `<0.1,0.2>` means the one of these that does best on the development sets,
-where all of them are tried; test sets meet only the chosen one. `random pe:…` means verdicts drawn by lot, as often in favour as those
-of the policy named were on the same sentences.
+where all of them are tried; test sets meet only the chosen one. `random pe:…` is the random baseline of that policy: verdicts drawn at
+random, as often in favour as those of the policy were on the same sentences.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bethink.policy import parse
 
-FIXED = "wait-k:k={1,3,5,7,9}"
+FIXED = "wait-k:k={1,3,5,7,9,13,17}"  # far enough that slow policies have a curve to be compared with
 SCHEDULES = "wait-k:k={1,3,5,7},rate=1.2"  # that read faster than they write: what any cleverer policy must beat
 ADAPTIVE = ("adaptive:rho_1={0.2,0.4,0.6,0.8,1},rho_k=0,k_max=10", "adaptive:rho_1=1,rho_k={0.2,0.4,0.6,0.8},k_max=10")
 PE = "pe:k={1,3,5,7,9},rho=<0.05,0.1,0.2,0.3>,r=2"
@@ -23,6 +23,7 @@ FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05>"
 WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=0.9"  # by the candidate's probability
 WEIGH_JUDGED = ("weigh:k=1,r=4,rate=1.2,rho=0.98", "weigh:k=2,r=6,rate=1.2,rho=0.98", "weigh:k=3,r=8,rate=1.2,rho=0.98")
 WEIGH_JUDGED += ("weigh:k={5,7},r=12,rate=1.2,rho=0.98",)  # by the judge
+WAIT_MODELS = tuple(f"wait-{k}" for k in (1, 3, 5, 7, 9))
 
 
 @dataclass(frozen=True)
@@ -30,87 +31,63 @@ class System:
     name: str
     settings: str  # changes to the recipe
     policies: tuple[str, ...]
-    # of an update beside one of multi-path, to predict by: measured for aligned, a cautious guess for ped
-    cost: float = 1.0
-    bank: tuple[str, ...] = ()  # systems that it asks in turn, by lag; it has nothing of its own to train
+    per_lag: tuple[
+        str, ...
+    ] = ()  # wait-k systems of which it asks one for each lag; it has nothing of its own to train
     judges: str = ""  # the system that it is, with a judge added; it has nothing else to train
-    finals: tuple[str, ...] | None = None  # those of its policies that test sets meet, if not all
+    tested: tuple[str, ...] | None = None  # those of its policies that test sets meet, if not all
     curve: str = ""  # whose points its points are, if not its own
 
     @property
     def parts(self) -> tuple[str, ...]:
         """The systems whose models it needs."""
-        return self.bank or (self.name,)
-
-    @property
-    def reported(self) -> tuple[str, ...]:
-        return self.policies if self.finals is None else self.finals
+        return self.per_lag or (self.name,)
 
     @property
     def label(self) -> str:
         return self.curve or self.name
 
 
-WAITING = tuple(f"wait-{k}" for k in (1, 3, 5, 7, 9))
-
+LONGER = "train.updates=3000 train.validate=3000 train.warmup=200"  # not on equal terms with the others, and named so
 SYSTEMS = (
     # the paper's systems
     System("offline", "system=offline", ("offline",)),
-    # its encoder has to learn to look ahead, which the trunk's never did: not on equal terms, but what a whole sentence can give
-    System(
-        "offline-bidirectional",
-        "system=offline-bidirectional train.updates=3000 train.validate=3000 train.warmup=200",
-        ("offline",),
-        cost=3.0,
-    ),
-    *(System(name, f"system=wait-k paths.k={name[5:]}", (f"wait-k:k={name[5:]}",), curve="wait-k") for name in WAITING),
+    System("offline-bidirectional", f"system=offline-bidirectional {LONGER}", ("offline",)),
+    *(System(n, f"system=wait-k paths.k={n[5:]}", (f"wait-k:k={n[5:]}",), curve="wait-k") for n in WAIT_MODELS),
     System("multi-path", "system=multi-path", (FIXED, SCHEDULES, *ADAPTIVE, "offline")),  # also: a plain continuation
-    System("adaptive-wait-k", "", ADAPTIVE, bank=WAITING),
+    System("adaptive-wait-k", "", ADAPTIVE, per_lag=WAIT_MODELS),
     System(
         "ped",
         "system=ped",
         (FIXED, PE, FLIP, *PUBLISHED, f"random {PE}", SCHEDULES, *ADAPTIVE, "offline"),
-        cost=2.0,
-        finals=(FIXED, PE, FLIP, "offline"),
+        tested=(FIXED, PE, FLIP, "offline"),
     ),
-    # its constraints, given time to be learned: not on equal terms, but what the paper's form can do at its best
-    System(
-        "ped-longer",
-        "system=ped train.updates=3000 train.validate=3000 train.warmup=200",
-        (FIXED, PE, "offline"),
-        cost=6.0,
-        finals=(FIXED, PE),
-    ),
+    System("ped-longer", f"system=ped {LONGER}", (FIXED, PE, "offline"), tested=(FIXED, PE)),
     # what PED is made of, one part taken away; without post-evaluation it is the fixed policy of `ped` above
-    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, SHORT), cost=2.0, finals=()),
-    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, SHORT), cost=2.0, finals=()),
-    System("ped-without-token", "system=ped losses.token=0", (FIXED, SHORT), cost=2.0, finals=()),
-    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, SHORT), cost=2.0, finals=()),
-    # the released weights of the losses, with the released settings too
-    System("ped-published", "system=ped losses.token=1", (FIXED, SHORT, *PUBLISHED), cost=2.0, finals=()),
-    # a plain continuation on disturbed paths, without capsules
-    System("disturbed", "system=disturbed", (FIXED,), finals=()),
+    System("ped-without-disturbed", "system=ped-multi-path", (FIXED, SHORT), tested=()),
+    System("ped-without-segment", "system=ped losses.segment=0", (FIXED, SHORT), tested=()),
+    System("ped-without-token", "system=ped losses.token=0", (FIXED, SHORT), tested=()),
+    System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, SHORT), tested=()),
+    System("ped-published", "system=ped losses.token=1", (FIXED, SHORT, *PUBLISHED), tested=()),  # the released weights
+    System("disturbed", "system=disturbed", (FIXED,), tested=()),  # disturbed paths without capsules
     # ours: the degree learns from word alignments (data.align=true), and a judge looks at each word
     System(
         "aligned",
         "system=aligned",
         (FIXED, WEIGH, f"random {WEIGH}", SCHEDULES, *ADAPTIVE, PE, "offline"),
-        cost=1.35,
-        finals=(FIXED, SCHEDULES, "offline"),
+        tested=(FIXED, SCHEDULES, "offline"),
     ),
     System(
-        "judged",
-        "",
-        (*WEIGH_JUDGED, *(f"random {weigh}" for weigh in WEIGH_JUDGED)),
-        judges="aligned",
-        finals=WEIGH_JUDGED,
+        "judged", "", (*WEIGH_JUDGED, *(f"random {p}" for p in WEIGH_JUDGED)), judges="aligned", tested=WEIGH_JUDGED
     ),
     # judges who are shown a degree that no alignment taught, or none at all
-    System("judged-ped", "", WEIGH_JUDGED, judges="ped-longer", finals=()),
+    System("judged-ped", "", WEIGH_JUDGED, judges="ped-longer", tested=()),
     System("judged-multi-path", "", WEIGH_JUDGED, judges="multi-path"),
+    # the model as it is given to users; its folder is made by `bethink export`
+    System("bundled", "", ("offline", FIXED, SCHEDULES, *ADAPTIVE, *WEIGH_JUDGED)),
 )
 
-# picture: the lines in it, each a system (or curve) and a kind of policy
+# picture: the curves in it, each a system and a kind of policy
 PICTURES = {
     "systems": (
         ("offline", "offline"),
@@ -146,24 +123,6 @@ PICTURES = {
         ("disturbed", "wait-k"),
     ),
 }
-
-# compared by paired bootstrap, each at the point nearest in lag to every point of the first
-RIVALS = (
-    ("multi-path", "wait-k"),
-    ("wait-k", "wait-k"),
-    ("ped", "wait-k"),
-    ("ped", "pe"),
-    ("ped", "pe-flip"),
-    ("ped", "random"),
-    ("ped-longer", "pe"),
-    ("aligned", "wait-k"),
-    ("aligned", "adaptive"),
-    ("aligned", "weigh"),
-    ("judged", "weigh"),
-    ("judged", "random-weigh"),
-    ("judged-ped", "weigh"),
-    ("judged-multi-path", "weigh"),
-)
 
 _ANY, _BEST = re.compile(r"\{([^}]*)\}"), re.compile(r"<([^>]*)>")
 

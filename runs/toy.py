@@ -2,7 +2,7 @@
 
     python runs/toy.py            about half an hour on two cores; what is already trained is not trained again
 
-Writes docs/figures/toy.svg, runs/logs/toy* and, between its markers, the toy section of docs/results.md.
+Writes docs/results/toy.md, docs/figures/toy.svg and runs/logs/toy*.
 """
 
 from __future__ import annotations
@@ -14,24 +14,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import tables
-from measure import bank
+import report
+from measure import per_lag
 
 from bethink import toy
 from bethink.analysis.degree import degree_knowledge
-from bethink.analysis.sheet import number
 from bethink.evaluate import Result, Scores, evaluate
+from bethink.evaluate.instances import write
 from bethink.evaluate.plots import curves
-from bethink.files import write_atomically
-from bethink.policy import Policy, PostEvaluation, parse
+from bethink.policy import PostEvaluation, parse
 from bethink.train.loop import train
 from bethink.train.prepare import prepare
 from bethink.train.recipe import Recipe
 from bethink.translator import Translator
 
-ROOT = Path(__file__).parent.parent
-WORK = ROOT / "runs" / "toy"
-LAGS = (1, 3, 5, 7, 9)
+WORK = report.ROOT / "runs" / "toy"
+LAGS = (1, 3, 5, 7, 9, 13, 17)  # of wait-k
 OWN = (1, 5, 9)  # the lags that have a wait-k model of their own
 DEV, TEST = list(toy.sentences(200, seed=101)), list(toy.sentences(500, seed=102))
 RHOS = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4)  # the dev set chooses
@@ -43,23 +41,19 @@ BARS = ((0.4, 0), (0.6, 0), (0.8, 0), (1, 0), (1, 0.4), (1, 0.8))  # of adaptive
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    options.add_argument("--train-only", action="store_true", help="stop after training, to train seeds side by side")
     args = options.parse_args()
     data = prepare(Recipe.load("tiny"), WORK, WORK / "data")
-    models = {seed: dict(trained(data, seed)) for seed in args.seeds}
-    if args.train_only:
-        return
-    found = {seed: study(models[seed], seed) for seed in args.seeds}
+    found = {seed: study(dict(trained(data, seed)), seed) for seed in args.seeds}
+    logs = report.ROOT / "runs" / "logs"
     for log in WORK.glob("*/log.jsonl"):
-        write_atomically(ROOT / "runs" / "logs" / f"toy-{log.parent.name}.jsonl", log.read_bytes())
-    average = mean([results for results, _ in found.values()])
+        write(logs / f"toy-{log.parent.name}.jsonl", log.read_bytes())
+    mean = [average(group) for group in zip(*(results for results, _ in found.values()), strict=True)]
     facts = {seed: facts | {"gain": gains(results)} for seed, (results, facts) in found.items()}
-    record = {"seeds": facts, "mean": [result.to_dict() for result in average]}
-    write_atomically(ROOT / "runs" / "logs" / "toy.json", (json.dumps(record, indent=1) + "\n").encode())
-    drawn = [r for r in average if r.model in ("offline", "ped", "multi-path") and not r.policy.startswith("pe-flip")]
-    for out in (ROOT / "docs" / "figures" / "toy.svg", WORK / "toy.png"):
-        curves(drawn, out)
-    tables.insert(ROOT / "docs" / "results.md", "toy", report(average, facts))
+    record = {"seeds": facts, "mean": [result.to_dict() for result in mean]}
+    write(logs / "toy.json", json.dumps(record, indent=1) + "\n")
+    drawn = [r for r in mean if r.model in ("offline", "ped", "multi-path") and not r.policy.startswith("pe-flip")]
+    curves(drawn, report.ROOT / "docs" / "figures" / "toy.svg")
+    write(report.ROOT / "docs" / "results" / "toy.md", report.toy(json.loads((logs / "toy.json").read_text("utf-8"))))
 
 
 def trained(data: Path, seed: int) -> Iterator[tuple[str, Path]]:
@@ -79,16 +73,18 @@ def trained(data: Path, seed: int) -> Iterator[tuple[str, Path]]:
 
 def study(models: dict[str, Path], seed: int) -> tuple[list[Result], dict[str, float]]:
     """Every system over the test sentences, and what the degree knows."""
-    translators = {name: named(Translator(path), name) for name, path in models.items()}
+    translators = {name: Translator(path) for name, path in models.items()}
+    for name, translator in translators.items():
+        translator.name = name
     ped, waiting = translators["ped"], [translators[f"wait-{k}"] for k in OWN]
     rho = choose_rho(ped, WORK / f"dev-{seed}")
     fixed, adaptive = [f"wait-k:{k}" for k in LAGS], [f"adaptive:{high},{low},10" for high, low in BARS]
     plans = [
         (translators["offline"], ["offline"]),
         *((model, [f"wait-k:{k}"]) for k, model in zip(OWN, waiting, strict=True)),
-        (bank(waiting, OWN), adaptive),
+        (per_lag(waiting, OWN), adaptive),
         (translators["multi-path"], fixed + adaptive),
-        (ped, [*fixed, *(f"wait-k:{k},1.3333" for k in LAGS[:4]), *adaptive, *(f"pe-flip:{k},0.12" for k in LAGS)]),
+        (ped, [*fixed, *(f"wait-k:{k},1.3333" for k in LAGS[:4]), *adaptive, *(f"pe-flip:{k},0.12" for k in LAGS[:5])]),
         (ped, [f"pe:k={k},rho={rho},r={r}" for r in (2, 8) for k in (1, 3, 5, 7)]),
     ]
     results = [result for model, specs in plans for result in scored(model, specs, TEST, WORK / f"test-{seed}")]
@@ -98,22 +94,20 @@ def study(models: dict[str, Path], seed: int) -> tuple[list[Result], dict[str, f
 
 
 def choose_rho(ped: Translator, out: Path) -> float:
-    """The rho whose point stands highest above the wait-k curve of the same model on the dev sentences."""
+    """The rho whose point gains most over the wait-k curve of the same model on the dev sentences."""
     curve = scored(ped, [f"wait-k:{k}" for k in LAGS], DEV, out)
     tried = {rho: scored(ped, [f"pe:k=1,rho={rho},r=8"], DEV, out)[0] for rho in RHOS}
-    heights = {rho: height for rho in RHOS if (height := above(tried[rho], curve)) is not None}
-    return max(heights, key=lambda rho: heights[rho])
+    gained = {rho: gain for rho, result in tried.items() if (gain := above(result, curve)) is not None}
+    return max(gained, key=lambda rho: gained[rho])
 
 
-def named(translator: Translator, name: str) -> Translator:
-    translator.name = name
-    return translator
+def above(result: Result, curve: Sequence[Result]) -> float | None:
+    return report.above(result, curve, "AL", "paper", kind="paper")
 
 
 def scored(translator: Translator, specs: Sequence[str], pairs: Sequence[toy.ToyPair], out: Path) -> list[Result]:
-    policies: list[Policy] = [parse(spec) for spec in specs]
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
-    return evaluate(translator, sources, references, policies, out / translator.name)
+    return evaluate(translator, sources, references, [parse(spec) for spec in specs], out / translator.name)
 
 
 def token_accuracy(translator: Translator) -> float:
@@ -126,26 +120,15 @@ def token_accuracy(translator: Translator) -> float:
     return right / total
 
 
-lag, dal, bleu = tables.lag("paper", "AL"), tables.lag("simuleval", "DAL"), tables.bleu("paper")
-
-
-def above(result: Result, curve: Sequence[Result], measure: tables.Measure = lag) -> float | None:
-    return tables.above(result, curve, measure, bleu)
-
-
 def gains(results: Sequence[Result]) -> dict[str, float]:
-    """Each PE point against the wait-k curve of the same model, where that reaches."""
+    """Each PE point over the wait-k curve of the same model, where that reaches."""
     ped = [result for result in results if result.model == "ped"]
-    heights = {result.policy: above(result, tables.fixed(ped)) for result in ped if result.policy.startswith("pe:")}
-    return {policy: round(height, 2) for policy, height in heights.items() if height is not None}
-
-
-def mean(seeds: Sequence[Sequence[Result]]) -> list[Result]:
-    """The seeds' scores averaged, point by point; so is rho, which each seed's dev set chose."""
-    return [average(group) for group in zip(*seeds, strict=True)]
+    found = {result.policy: above(result, report.fixed(ped)) for result in ped if result.policy.startswith("pe:")}
+    return {policy: round(gain, 2) for policy, gain in found.items() if gain is not None}
 
 
 def average(group: Sequence[Result]) -> Result:
+    """The seeds' scores of one point averaged; so is rho, which each seed's dev set chose."""
     first, policy = group[0].scores, parse(group[0].policy)
     latency = {
         profile: {name: float(np.mean([r.scores.latency[profile][name] for r in group])) for name in values}
@@ -159,29 +142,9 @@ def average(group: Sequence[Result]) -> Result:
         for profile, values in first.quality.items()
     }
     if isinstance(policy, PostEvaluation):
-        chosen = [rule.rho for rule in (parse(r.policy) for r in group) if isinstance(rule, PostEvaluation)]
-        policy = replace(policy, rho=round(float(np.mean(chosen)), 3))
+        rhos = [float(r.policy.partition("rho=")[2].partition(",")[0]) for r in group]
+        policy = replace(policy, rho=round(float(np.mean(rhos)), 3))
     return replace(group[0], policy=str(policy), scores=Scores(first.sentences, latency, quality, first.erasure))
-
-
-def report(results: Sequence[Result], facts: dict[int, dict[str, float]]) -> str:
-    """The toy section of docs/results.md."""
-    curve = tables.fixed([r for r in results if r.model == "ped"])
-    lines = [
-        "| model | policy | AL | LAAL (words) | DAL (words) | BLEU | above wait-k at equal AL | at equal DAL |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for r in results:
-        words = r.scores.latency["simuleval"]
-        gained = " | ".join(number(above(r, curve, measure), 1, sign=True) for measure in (lag, dal))
-        lags = f"{lag(r):.2f} | {words['LAAL']:.2f} | {words['DAL']:.2f}"
-        lines.append(f"| {r.model} | `{r.policy}` | {lags} | {bleu(r):.1f} | {gained} |")
-    lines += ["", "| seed | offline token accuracy | " + " | ".join(f"AUC of d, {p}" for p in PATHS) + " | rho (dev) |"]
-    lines += ["|---" * (3 + len(PATHS)) + "|"]
-    for seed, values in facts.items():
-        known = " | ".join(f"{values[f'auc {path}']:.3f}" for path in PATHS)
-        lines.append(f"| {seed} | {values['accuracy']:.4f} | {known} | {values['rho']} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

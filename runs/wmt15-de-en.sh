@@ -3,7 +3,7 @@
 #
 #   runs/wmt15-de-en.sh CORPORA            CORPORA is filled with the training sets of WMT15 and newstest2013 and 2015, unless they are there
 #
-# Trunk and branches as in runs/de-en.sh: every system begins with the same multi-path model and has as many updates.
+# As in runs/de-en.sh every system is fine-tuned from one multi-path model for as many updates.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recipe=wmt15-de-en corpora=${1:?"usage: runs/wmt15-de-en.sh CORPORA"}
@@ -30,7 +30,7 @@ for year in 13 15; do
 done
 
 prepare
-trunk
-branches "$data" 50000
+base
+fine_tune "$data" 50000
 judges "$data" 6000
 results paper

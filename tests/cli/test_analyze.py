@@ -118,7 +118,7 @@ def test_what_is_wrong_is_told_in_one_sentence(
 def test_a_light_installation_is_told_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     code, _, error = run(capsys, "lag", "--model", "toy")
     assert code == 1
     assert "bethink analyze needs the 'train' extra" in error

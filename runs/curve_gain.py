@@ -1,8 +1,8 @@
-"""How high one line of points stands above another, on average over the latencies that both reach, and how sure that is.
+"""How much BLEU one quality-latency curve gains over another, on average over the latencies that both reach, and how sure that is.
 
-Sure by bootstrap over sentences: each draw takes the same sentences of every point, whose BLEU and latencies are counted anew. Between
-points a line is straight, though quality bends down towards low latency: a line of few points looks a little lower than it is.
-Shapes: N sentences, S draws, of which the first is the whole set as it is, P points, M measures of latency.
+Sure by bootstrap over sentences: each sample takes the same sentences of every point, whose BLEU and latencies are counted anew. Between
+points a curve is straight, though quality bends down towards low latency: a curve of few points looks a little lower than it is.
+Shapes: N sentences, S samples, of which the first is the whole set as it is, P points, M measures of latency.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,30 +20,29 @@ from bethink.evaluate.instances import Instance, read_log
 
 MEASURES = ("AL", "LAAL", "DAL")
 ORDERS = 4  # of n-grams
-LEAST = 0.5  # words that two lines have in common, or nothing is said about them
+LEAST = 0.5  # words that two curves have in common, or nothing is said about them
 Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Point:
-    """One policy of one system, in every draw."""
+    """One policy of one system, in every sample."""
 
     bleu: Floats  # S
     lags: Floats  # S M
 
 
-@dataclass(frozen=True)
-class Height:
-    """BLEU above another line, and the bounds within which 95 % of the draws have it."""
+class Gain(NamedTuple):
+    """BLEU over another curve, and the bounds within which 95 % of the samples have it."""
 
     mean: float
     low: float
     high: float
 
 
-def draws(sentences: int, samples: int, seed: int = 1) -> Floats:
-    """S N: how often each sentence is in each draw."""
-    drawn = np.random.default_rng(seed).multinomial(sentences, [1 / sentences] * sentences, size=samples)
+def samples(sentences: int, count: int, seed: int = 1) -> Floats:
+    """S N: how often each sentence is in each sample."""
+    drawn = np.random.default_rng(seed).multinomial(sentences, [1 / sentences] * sentences, size=count)
     return np.concatenate([np.ones((1, sentences)), drawn])
 
 
@@ -51,24 +50,22 @@ def point(log: Path, weights: Floats, profile: str) -> Point:
     instances = read_log(log)
     lags = np.array([_lags(one) for one in instances])
     spoken = ~np.isnan(lags[:, 0])  # nothing said has no latency
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # a draw in which nothing is said, or nothing right, has no height either
+    with np.errstate(divide="ignore", invalid="ignore"):  # a sample in which nothing is right has no gain either
         means = weights[:, spoken] @ lags[spoken] / weights[:, spoken].sum(axis=1, keepdims=True)
         return Point(_bleu(weights @ _counts(instances, profile)), means)
 
 
-def heights(line: Sequence[Point], base: Sequence[Point]) -> dict[str, Height | None]:
-    """By each measure of latency; none where the lines have too little in common."""
-    found: dict[str, Height | None] = {}
+def gains(curve: Sequence[Point], base: Sequence[Point]) -> dict[str, Gain | None]:
+    """By each measure of latency; none where the curves have too little in common."""
+    found: dict[str, Gain | None] = {}
     for number, name in enumerate(MEASURES):
-        each = [_height(_curve(line, number, s), _curve(base, number, s)) for s in range(len(base[0].bleu))]
-        known = np.array([height for height in each[1:] if height is not None])
+        each = [_gain(_ordered(curve, number, s), _ordered(base, number, s)) for s in range(len(base[0].bleu))]
+        known = np.array([gain for gain in each[1:] if gain is not None])
         if each[0] is None or 2 * len(known) < len(each):
             found[name] = None
         else:
             low, high = np.percentile(known, [2.5, 97.5])
-            found[name] = Height(each[0], float(low), float(high))
+            found[name] = Gain(each[0], float(low), float(high))
     return found
 
 
@@ -91,23 +88,21 @@ def _bleu(sums: Floats) -> Floats:
     said, reference, right, all_of_them = np.split(sums, [1, 2, 2 + ORDERS], axis=1)
     precision = np.log(right / all_of_them).mean(axis=1)
     brevity = np.minimum(0, 1 - reference / said)[:, 0]
-    result: Floats = 100 * np.exp(precision + brevity)
-    return result
+    return 100 * np.exp(precision + brevity)
 
 
-def _curve(line: Sequence[Point], measure: int, draw: int) -> Floats:
+def _ordered(curve: Sequence[Point], measure: int, sample: int) -> Floats:
     """2 P: latency and BLEU, the fastest first."""
-    found = np.array([(point.lags[draw, measure], point.bleu[draw]) for point in line])
-    result: Floats = found[np.argsort(found[:, 0])].T
-    return result
+    found = np.array([(point.lags[sample, measure], point.bleu[sample]) for point in curve])
+    return found[np.argsort(found[:, 0])].T
 
 
-def _height(line: Floats, base: Floats) -> float | None:
-    if not (np.isfinite(line).all() and np.isfinite(base).all()):
+def _gain(curve: Floats, base: Floats) -> float | None:
+    if not (np.isfinite(curve).all() and np.isfinite(base).all()):
         return None
-    low, high = max(line[0, 0], base[0, 0]), min(line[0, -1], base[0, -1])
+    low, high = max(curve[0, 0], base[0, 0]), min(curve[0, -1], base[0, -1])
     if high - low < LEAST:
         return None
-    knots = np.unique([low, high, *(x for x in (*line[0], *base[0]) if low < x < high)])
-    apart = np.interp(knots, *line) - np.interp(knots, *base)
+    knots = np.unique([low, high, *(x for x in (*curve[0], *base[0]) if low < x < high)])
+    apart = np.interp(knots, *curve) - np.interp(knots, *base)
     return float(np.trapezoid(apart, knots) / (high - low))
