@@ -41,11 +41,11 @@ def test_what_is_not_a_number_stays_unknown(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("lag", "{", "lag.json is not the record of an analysis"),
-        ("lag", "[]", "Lags is \\[\\]"),
+        ("lag", "[]", "the record is \\[\\]"),
         ("lag", '{"model": 1}', "model is 1"),
         ("lag", '{"model": "m", "wpm": "fast", "sentences": 1, "felt": []}', "wpm is 'fast'"),
-        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [{"policy": "p"}]}', "missing"),
-        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [], "more": 1}', "more"),
+        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [{"policy": "p"}]}', "it lacks 'words'"),
+        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [], "more": 1}', "it has 'more'"),
     ],
 )
 def test_what_is_no_record_is_told(name: str, text: str, message: str, tmp_path: Path) -> None:

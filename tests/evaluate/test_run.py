@@ -197,7 +197,11 @@ def test_a_log_that_is_none(tmp_path: Path, line: str) -> None:
 
 @pytest.mark.parametrize(
     ("line", "flaw"),
-    [("Guten Tag !", "it is not JSON"), ('{"index": 0}', "it lacks 'source'"), ("[1]", "it is built otherwise")],
+    [
+        ("Guten Tag !", "it is not JSON"),
+        ('{"index": 0}', "it lacks 'source'"),
+        ("[1]", "the sentence is [1], expected an object"),
+    ],
 )
 def test_what_is_no_log_or_result_is_told_in_plain_words(tmp_path: Path, line: str, flaw: str) -> None:
     file = tmp_path / "s.de"

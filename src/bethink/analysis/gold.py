@@ -134,7 +134,7 @@ def _lines(path: str | os.PathLike[str]) -> list[str]:
 
 def golden(translator: Translator, pair: Pair | ToyPair, *, tidy: bool | None = None) -> Gold:
     """A pair in the tokens of a model; `tidy` puts punctuation where ordinary text has it, by default if the model reads that."""
-    tidy = translator.source.kind == "sentencepiece" if tidy is None else tidy
+    tidy = translator.source.kind != "words" if tidy is None else tidy
     left = _glued(pair.source.split()) if tidy else [[word] for word in pair.source.split()]
     right = _glued(pair.target.split()) if tidy else [[word] for word in pair.target.split()]
     text = " ".join("".join(parts) for parts in left)

@@ -8,8 +8,9 @@ sentence (`lag`, how far the reader is behind the speaker, waiting included).
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,8 @@ def _felt(said: Said, policy: Policy) -> Felt:
     response: list[float] = []
     lag: list[float] = []
     begin = 0
-    for steps in _sentences(said.shown):
+    for _, group in itertools.groupby(said.shown, key=lambda one: one[0].sentence):
+        steps = list(group)
         heard = sum(step.action is Action.READ and bool(step.text) for step, _ in steps)
         times = said.spoken[begin : begin + heard]
         begin += heard
@@ -104,17 +106,6 @@ def _new(step: Step) -> list[str]:
     """The words that a step shows; punctuation that belongs to the word before is none."""
     words = step.text.split()
     return words[1:] if words and step.written > 1 and not step.text[0].isspace() else words
-
-
-def _sentences(shown: Sequence[tuple[Step, float]]) -> Iterator[list[tuple[Step, float]]]:
-    steps: list[tuple[Step, float]] = []
-    for one in shown:
-        if steps and one[0].sentence != steps[-1][0].sentence:
-            yield steps
-            steps = []
-        steps.append(one)
-    if steps:
-        yield steps
 
 
 def sheets(found: Lags) -> list[Sheet]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from bethink.analysis.lag import Lags
 from bethink.analysis.overlap import Overlap
 from bethink.analysis.robustness import Robustness
 from bethink.analysis.speed import Speed
-from bethink.evaluate.drawing import GREY, band, below, below_all, colour_of, figure_in, level, line, tidy_axes
+from bethink.evaluate.drawing import GREY, Place, band, below, below_all, colour_of, figure_in, level, line, tidy_axes
 from bethink.evaluate.plots import line_of
 
 if TYPE_CHECKING:
@@ -26,24 +26,57 @@ Out = str | os.PathLike[str]
 FEW = 20  # observations, below which a share is not drawn
 
 
+def _curves(
+    axes: Axes,
+    curves: Mapping[str, Iterable[tuple[float, float]]],
+    labels: tuple[str, str],
+    legend: Place | None = None,
+    every: int = 1,
+) -> None:
+    """Named curves under the labels of both axes; a legend where one is wanted and there is something to tell apart."""
+    for n, (name, points) in enumerate(curves.items()):
+        line(axes, points, n, name, every)
+    axes.set_xlabel(labels[0])
+    axes.set_ylabel(labels[1])
+    tidy_axes(axes, legend if curves else None)
+
+
 def degree(found: Microscope, out: Out) -> None:
     """Four views: what tells read from unread, what d means, how it grows, how large its rises are."""
     with figure_in(out, (8.6, 6.2)) as figure:
-        axes = figure.subplots(2, 2)
-        _aucs(axes[0][0], found)
-        _reliability(axes[0][1], found)
-        _growth(axes[1][0], found)
-        _rises(axes[1][1], found)
+        (told, meant), (grown, risen) = figure.subplots(2, 2)
+        _aucs(told, found)
+        meant.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (5, 2)), linewidth=1)
+        known = {path.name: path.knowledge.table for path in found.paths if path.knowledge}
+        shares = {
+            name: [((low + high) / 2, share) for low, high, share, count in rows if count >= FEW]
+            for name, rows in known.items()
+        }
+        drawn = {name: points for name, points in shares.items() if points}
+        _curves(meant, drawn, ("translation degree d", "share translated by then"), "lower right")
+        growth = {"by target written": (PROGRESS, found.progress), "by how far ahead it lies": (OFFSETS, found.offset)}
+        means = {name: zip(_middles(edges), values, strict=True) for name, (edges, values) in growth.items() if values}
+        _curves(grown, means, ("share of the sentence", "mean d, whole source readable"), "lower left")
+        grown.set_xticks((-1, -0.5, 0, 0.5, 1))
+        grown.set_ylim(bottom=0)
+        rises = {
+            path.name: [(value, float(share)) for share, value in path.quantiles.items()]
+            for path in found.paths
+            if path.quantiles
+        }
+        _curves(risen, rises, ("max Δd", "share of tokens at or below"), "lower right")
         figure.tight_layout(pad=1.2)
 
 
 def _aucs(axes: Axes, found: Microscope) -> None:
     paths = [path for path in found.paths if any(value is not None for value in path.auc.values())]
-    kinds = list(dict.fromkeys(kind for path in paths for kind in path.auc))
-    for n, kind in enumerate(kinds):
-        values = [path.auc.get(kind) for path in paths]
-        if points := [(x, value) for x, value in enumerate(values) if value is not None]:
-            line(axes, points, n, kind)
+    kinds = dict.fromkeys(kind for path in paths for kind in path.auc)
+    points = {
+        kind: [(x, path.auc[kind]) for x, path in enumerate(paths) if path.auc.get(kind) is not None] for kind in kinds
+    }
+    for n, (kind, values) in enumerate(points.items()):
+        if values:
+            line(axes, [(x, value) for x, value in values if value is not None], n, kind)
     axes.axhline(0.5, color=GREY, linestyle=(0, (5, 2)), linewidth=1)
     axes.set_xticks(range(len(paths)), [path.name for path in paths])
     axes.set_ylabel("AUC: its source has been read")
@@ -51,74 +84,38 @@ def _aucs(axes: Axes, found: Microscope) -> None:
     axes.set_ylim(0.35, 1.02)
 
 
-def _reliability(axes: Axes, found: Microscope) -> None:
-    known = [(path.name, path.knowledge) for path in found.paths if path.knowledge]
-    for n, (name, one) in enumerate(known):
-        if points := [((low + high) / 2, share) for low, high, share, count in one.table if count >= FEW]:
-            line(axes, points, n, name)
-    axes.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (5, 2)), linewidth=1)
-    axes.set_xlabel("translation degree d")
-    axes.set_ylabel("share translated by then")
-    tidy_axes(axes, "lower right" if known else None)
-
-
-def _growth(axes: Axes, found: Microscope) -> None:
-    if found.progress:
-        line(axes, zip(_middles(PROGRESS), found.progress, strict=True), 0, "by target written")
-        line(axes, zip(_middles(OFFSETS), found.offset, strict=True), 1, "by how far ahead it lies")
-    axes.set_xticks((-1, -0.5, 0, 0.5, 1))
-    axes.set_xlabel("share of the sentence")
-    axes.set_ylabel("mean d, whole source readable")
-    tidy_axes(axes, "lower left" if found.progress else None)
-    axes.set_ylim(bottom=0)
-
-
-def _rises(axes: Axes, found: Microscope) -> None:
-    paths = [path for path in found.paths if path.quantiles]
-    for n, path in enumerate(paths):
-        line(axes, [(value, float(share)) for share, value in path.quantiles.items()], n, path.name)
-    axes.set_xlabel("max Δd")
-    axes.set_ylabel("share of tokens at or below")
-    tidy_axes(axes, "lower right" if paths else None)
-
-
 def alignment(found: Paths, out: Out) -> None:
-    """Sufficiency and necessity against AL, a line per kind of policy."""
-    lines: dict[str, list[Point]] = {}
+    """Sufficiency and necessity against AL, a curve per kind of policy."""
+    kinds: dict[str, list[Point]] = {}
     for point in found.points:
-        lines.setdefault(line_of(point.policy), []).append(point)
+        kinds.setdefault(line_of(point.policy), []).append(point)
     with figure_in(out, (8.6, 3.4)) as figure:
-        left, right = figure.subplots(1, 2)
-        for axes, measure in ((left, "sufficiency"), (right, "necessity")):
-            for n, (label, members) in enumerate(lines.items()):
-                line(axes, sorted((point.AL, float(getattr(point, measure))) for point in members), n, label)
-            axes.set_xlabel("AL (tokens, target given)")
-            axes.set_ylabel(measure)
-            tidy_axes(axes, None)
+        both = figure.subplots(1, 2)
+        for axes, measure in zip(both, ("sufficiency", "necessity"), strict=True):
+            curves = {
+                name: sorted((p.AL, float(getattr(p, measure))) for p in members) for name, members in kinds.items()
+            }
+            _curves(axes, curves, ("AL (tokens, target given)", measure))
         figure.tight_layout(pad=1.2)
-        below_all(figure, left, columns=3)
+        below_all(figure, both[0], columns=3)
 
 
 def overlap(found: Overlap, out: Out) -> None:
+    sides = {"Rᵀ, words written": "target", "Rˢ, words read": "source"}
+    curves = {name: [(one.k, getattr(one, side)) for one in found.rates] for name, side in sides.items()}
     with figure_in(out, (5.0, 3.2)) as figure:
         axes = figure.add_subplot()
-        for n, (name, label) in enumerate((("target", "Rᵀ, words written"), ("source", "Rˢ, words read"))):
-            line(axes, [(one.k, getattr(one, name)) for one in found.rates], n, label)
-        axes.set_xlabel("k of the wait-k path")
-        axes.set_ylabel("words remembered")
-        tidy_axes(axes)
+        _curves(axes, curves, ("k of the wait-k path", "words remembered"), "best")
         axes.set_ylim(0, 1)
 
 
 def lag(found: Lags, out: Out) -> None:
     """How many of the words are shown how soon."""
+    curves = {one.policy: [(ms / 1000, share / 100) for share, ms in enumerate(one.samples)] for one in found.felt}
+    behind = f"seconds behind the speaker ({found.wpm:g} words per minute)"
     with figure_in(out, (5.6, 3.7)) as figure:
         axes = figure.add_subplot()
-        for n, one in enumerate(found.felt):
-            line(axes, [(ms / 1000, share / 100) for share, ms in enumerate(one.samples)], n, one.policy, every=10)
-        axes.set_xlabel(f"seconds behind the speaker ({found.wpm:g} words per minute)")
-        axes.set_ylabel("share of words shown by then")
-        tidy_axes(axes, None)
+        _curves(axes, curves, (behind, "share of words shown by then"), every=10)
         below(axes, columns=1)
 
 
@@ -131,30 +128,31 @@ def robustness(found: Robustness, out: Out) -> None:
 
 
 def speed(found: Speed, out: Out) -> None:
-    names = [one.policy for one in found.paces]
+    names, ratios = [one.policy for one in found.paces], [one.ratio for one in found.paces]
     with figure_in(out, (6.2, 0.9 + 0.36 * len(names))) as figure:
         axes = figure.add_subplot()
-        _bars(axes, names, {"": [one.ratio for one in found.paces]}, "time per token, as a ratio to the first")
+        _bars(axes, names, {"": ratios}, "time per token, as a ratio to the first")
         spread = [[one.ratio - one.low for one in found.paces], [one.high - one.ratio for one in found.paces]]
-        axes.errorbar(
-            [one.ratio for one in found.paces], range(len(names)), xerr=spread, fmt="none", ecolor="black", capsize=3
-        )
+        axes.errorbar(ratios, range(len(names)), xerr=spread, fmt="none", ecolor="black", capsize=3)
         axes.set_xlim(0, 1.05 * max(one.high for one in found.paces))
 
 
 def ablation(found: Ablation, out: Out) -> None:
-    """BLEU with its interval against AL and against DAL, a line per system and kind of policy, whole sentences as a level."""
-    lines = _systems([row for row in found.rows if row.policy != "offline"])
-    views = {"AL": "AL (tokens)", "DAL": "DAL (words)"}
+    """BLEU with its interval against AL and against DAL, a curve per system and kind of policy, whole sentences as a level."""
+    curves = _systems([row for row in found.rows if row.policy != "offline"])
     with figure_in(out, (8.6, 3.6)) as figure:
         both = figure.subplots(1, 2, sharey=True)
-        for axes, (measure, label) in zip(both, views.items(), strict=True):
+        for axes, (measure, unit) in zip(both, (("AL", "tokens"), ("DAL", "words")), strict=True):
             for row in found.rows:
                 if row.policy == "offline":
                     level(axes, row.BLEU, "offline", row.interval)
-            for n, (name, rows) in enumerate(lines.items()):
-                _scored(axes, [row for row in rows if getattr(row, measure) is not None], measure, n, name)
-            axes.set_xlabel(label)
+            for n, (name, rows) in enumerate(curves.items()):
+                known = [row for row in rows if getattr(row, measure) is not None]
+                ordered = sorted(known, key=lambda row: (getattr(row, measure), row.BLEU))
+                if points := [(float(getattr(row, measure)), row.BLEU) for row in ordered]:
+                    line(axes, points, n, name)
+                    band(axes, points, [row.interval or 0.0 for row in ordered], n)
+            axes.set_xlabel(f"{measure} ({unit})")
             tidy_axes(axes, None)
         both[0].set_ylabel(f"BLEU ({found.profile} profile), band: 95 %")
         figure.tight_layout(pad=1.2)
@@ -162,23 +160,15 @@ def ablation(found: Ablation, out: Out) -> None:
 
 
 def _systems(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by the line they belong to: a system, or one kind of policy of it where it has several."""
+    """Rows by the curve they belong to: a system, or one kind of policy of it where it has several."""
     kinds: dict[str, set[str]] = {}
     for row in rows:
         kinds.setdefault(row.system, set()).add(line_of(row.policy))
-    lines: dict[str, list[Row]] = {}
+    curves: dict[str, list[Row]] = {}
     for row in rows:
         name = row.system if len(kinds[row.system]) == 1 else f"{row.system}: {line_of(row.policy)}"
-        lines.setdefault(name, []).append(row)
-    return lines
-
-
-def _scored(axes: Axes, rows: Sequence[Row], measure: str, n: int, name: str) -> None:
-    ordered = sorted(rows, key=lambda row: (getattr(row, measure), row.BLEU))
-    points = [(float(getattr(row, measure)), row.BLEU) for row in ordered]
-    if points:
-        line(axes, points, n, name)
-        band(axes, points, [row.interval or 0.0 for row in ordered], n)
+        curves.setdefault(name, []).append(row)
+    return curves
 
 
 def _bars(axes: Axes, names: Sequence[str], rows: dict[str, list[float]], label: str) -> None:

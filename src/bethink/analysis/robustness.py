@@ -113,14 +113,6 @@ def sheets(found: Robustness) -> list[Sheet]:
     ]
 
 
-def unpunctuated(pairs: Sequence[Texts], _draw: random.Random) -> list[Texts]:
-    return [(without_punctuation(source), reference) for source, reference in pairs]
-
-
-def lower(pairs: Sequence[Texts], _draw: random.Random) -> list[Texts]:
-    return [(source.lower(), reference) for source, reference in pairs]
-
-
 def typos(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
     """One word in ten has two letters swapped, one lost, or one doubled."""
     return [(_each(source, draw, lambda word: [_mistyped(word, draw)]), reference) for source, reference in pairs]
@@ -145,8 +137,8 @@ def switched(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
 
 
 NOISES: dict[str, Noise] = {
-    "no punctuation": unpunctuated,
-    "lower case": lower,
+    "no punctuation": lambda pairs, _: [(without_punctuation(source), reference) for source, reference in pairs],
+    "lower case": lambda pairs, _: [(source.lower(), reference) for source, reference in pairs],
     "typos": typos,
     "repeated words": repeated,
     "five sentences in one": long,

@@ -14,19 +14,19 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bethink.errors import DataError
 from bethink.evaluate import latency, quality
 from bethink.evaluate.quality import Quality
+from bethink.evaluate.records import flaw, number, read
 from bethink.files import not_utf8, write_atomically
 from bethink.trace import Translation
 
 INTERVALS = "intervals.json"  # beside a log
-LARGEST = 1e15  # of the numbers in a log; sums of them stay finite
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Instance:
     prediction: str
     source_length: int  # words
     delays: tuple[float, ...]  # source words heard when each target word was shown
-    elapsed: tuple[float, ...] = ()  # milliseconds of the speaker's time; empty when no clock ran
+    # milliseconds of the speaker's time; empty when no clock ran
+    elapsed: tuple[float, ...] = field(default=(), metadata={"key": "elapsed_ms"})
     source_ms: float | None = None  # how long the speaker took; none when no clock ran
     path: tuple[int, ...] = ()  # source tokens read when each target token was written, end-of-sentence included
     source_tokens: int = 0
@@ -73,23 +74,9 @@ class Instance:
             raise ValueError(f"source_tokens is {self.source_tokens}, expected what the path was read of")
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Instance:
-        return cls(
-            index=_whole(record["index"], "index"),
-            source=str(record["source"]),
-            reference=str(record["reference"]),
-            prediction=str(record["prediction"]),
-            source_length=int(as_number(record["source_length"], "source_length")),
-            delays=_numbers(record, "delays"),
-            elapsed=_numbers(record, "elapsed_ms"),
-            source_ms=None if record.get("source_ms") is None else as_number(record["source_ms"], "source_ms"),
-            path=tuple(_whole(read, "path") for read in _numbers(record, "path")),
-            source_tokens=_whole(record.get("source_tokens", 0), "source_tokens"),
-            reference_tokens=_whole(record.get("reference_tokens", 0), "reference_tokens"),
-            deferred=_whole(record.get("deferred", 0), "deferred"),
-            forced=_whole(record.get("forced", 0), "forced"),
-            erased=_whole(record.get("erased", 0), "erased"),
-        )
+    def from_dict(cls, record: dict[str, Any]) -> Instance:
+        found: Instance = read(cls, record, "the sentence", others=True)
+        return found
 
     def _elapsed_words(self) -> list[float]:
         if not self.source_ms:
@@ -102,39 +89,12 @@ class Scores:
     """What a log amounts to: latency[profile][measure], quality[profile][measure], and words taken back per word."""
 
     sentences: int
-    latency: Mapping[str, Mapping[str, float]]
-    quality: Mapping[str, Mapping[str, Quality]]
+    latency: dict[str, dict[str, float]]
+    quality: dict[str, dict[str, Quality]]
     erasure: float
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "sentences": self.sentences,
-            "latency": {profile: dict(measures) for profile, measures in self.latency.items()},
-            "quality": {
-                profile: {name: {"score": q.score, "signature": q.signature} for name, q in measures.items()}
-                for profile, measures in self.quality.items()
-            },
-            "erasure": self.erasure,
-        }
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Scores:
-        latencies, qualities = (_profiles(record, kind) for kind in ("latency", "quality"))
-        return cls(
-            sentences=_whole(record["sentences"], "sentences"),
-            latency={
-                profile: {name: as_number(value, f"{profile} {name}") for name, value in measures.items()}
-                for profile, measures in latencies.items()
-            },
-            quality={
-                profile: {
-                    name: Quality(as_number(q["score"], f"{profile} {name}"), str(q["signature"]))
-                    for name, q in measures.items()
-                }
-                for profile, measures in qualities.items()
-            },
-            erasure=as_number(record["erasure"], "erasure"),
-        )
+        return asdict(self)
 
 
 def instance(
@@ -187,24 +147,15 @@ def rescore(log: str | os.PathLike[str]) -> Scores:
 
 def read_log(log: str | os.PathLike[str]) -> list[Instance]:
     found = []
-    for number, line in enumerate(read_lines(log), start=1):
+    for place, line in enumerate(read_lines(log), start=1):
         try:
             found.append(Instance.from_dict(json.loads(line)))
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise DataError(
-                f"{log} is not a log of 'bethink evaluate': line {number} is not a scored sentence ({flaw(error)}); give an "
+                f"{log} is not a log of 'bethink evaluate': line {place} is not a scored sentence ({flaw(error)}); give an "
                 "instances.log"
             ) from None
     return found
-
-
-def flaw(error: Exception) -> str:
-    """What is wrong with a record that anybody may have written, in plain words."""
-    if isinstance(error, json.JSONDecodeError):
-        return "it is not JSON"
-    if isinstance(error, KeyError):
-        return f"it lacks '{error.args[0]}'"
-    return str(error) if isinstance(error, ValueError) else "it is built otherwise"
 
 
 def interval(log: Path, measure: str = "BLEU", profile: str = "standard", samples: int = 1000) -> float:
@@ -215,7 +166,7 @@ def interval(log: Path, measure: str = "BLEU", profile: str = "standard", sample
     beside = log.parent / INTERVALS
     key = hashlib.sha256(f"{measure} {profile} {samples}\n".encode() + log.read_bytes()).hexdigest()
     try:
-        known = {str(name): as_number(value, name) for name, value in json.loads(beside.read_text("utf-8")).items()}
+        known = {str(name): number(value, name) for name, value in json.loads(beside.read_text("utf-8")).items()}
     except (OSError, ValueError, AttributeError, RecursionError):
         known = {}  # not there, or not ours: it can be made again
     if key not in known:
@@ -249,33 +200,6 @@ def write(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all, in a folder that need not be there yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content if isinstance(content, bytes) else content.encode())
-
-
-def as_number(value: Any, name: str) -> float:
-    """A number from a file that anybody may have written, as it is."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST < value < LARGEST:
-        raise ValueError(f"{name} is {value!r}, expected a number")
-    return value
-
-
-def _whole(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{name} is {value!r}, expected a whole number of at least 0")
-    return value
-
-
-def _numbers(record: Mapping[str, Any], name: str) -> tuple[float, ...]:
-    values = record["delays"] if name == "delays" else record.get(name, [])
-    if not isinstance(values, list):
-        raise ValueError(f"{name} is {values!r}, expected a list of numbers")
-    return tuple(as_number(value, name) for value in values)
-
-
-def _profiles(record: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    profiles = record[kind]
-    if not isinstance(profiles, dict) or not all(isinstance(measures, dict) for measures in profiles.values()):
-        raise ValueError(f"{kind} is {profiles!r}, expected the measures of each profile")
-    return profiles
 
 
 def _latency(instances: Sequence[Instance]) -> dict[str, dict[str, float]]:

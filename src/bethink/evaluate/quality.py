@@ -45,16 +45,6 @@ def available() -> bool:
     return importlib.util.find_spec("sacrebleu") is not None
 
 
-def bleu(predictions: Sequence[str], references: Sequence[str], profile: str = "standard") -> Quality:
-    """Corpus BLEU in a named profile."""
-    return _score("BLEU", predictions, references, profile)
-
-
-def chrf(predictions: Sequence[str], references: Sequence[str]) -> Quality:
-    """Corpus chrF2."""
-    return _score("chrF", predictions, references, "standard")
-
-
 def score(predictions: Sequence[str], references: Sequence[str]) -> dict[str, dict[str, Quality]]:
     """Every measure of every profile: score(...)["paper"]["BLEU"]."""
     return {

@@ -11,14 +11,15 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bethink import __version__
 from bethink.errors import DataError, MissingExtra, UsageError
 from bethink.evaluate import latency
-from bethink.evaluate.instances import Instance, Scores, as_number, flaw, instance, read_lines, score, write, write_log
+from bethink.evaluate.instances import Instance, Scores, instance, read_lines, score, write, write_log
+from bethink.evaluate.records import flaw, read
 from bethink.policy import Policy
 from bethink.text import normalise
 from bethink.trace import Step, Translation, shown
@@ -71,13 +72,10 @@ class Result:
         }
 
     @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Result:
-        texts = {name: record[name] for name in ("model", "policy", "log", "test")}
-        texts["fingerprint"] = record.get("fingerprint", "")  # results of before have none
-        if wrong := [name for name, text in texts.items() if not isinstance(text, str)]:
-            raise ValueError(f"{wrong[0]} is {texts[wrong[0]]!r}, expected text")
-        wpm = None if record["wpm"] is None else as_number(record["wpm"], "wpm")
-        return cls(**texts, scores=Scores.from_dict(record), wpm=wpm, versions=dict(record["versions"]))
+    def from_dict(cls, record: dict[str, Any]) -> Result:
+        scores = {field.name: record[field.name] for field in fields(Scores)}
+        found: Result = read(cls, record | {"scores": scores}, "the result", others=True)
+        return found
 
 
 def evaluate(
