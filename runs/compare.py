@@ -86,6 +86,9 @@ def options() -> argparse.ArgumentParser:
     three.add_argument(
         "--choose-only", action="store_true", help="on the dev sets, run only what choosing settings needs"
     )
+    three.add_argument(
+        "--policies", nargs="+", default=[""], metavar="KIND", help="only these kinds, as in: wait-k pe 'random pe'"
+    )
     three.add_argument("--limit", type=int, metavar="N", help="take only the first N sentences of the dev sets")
     three.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes; several have one thread each (default: 1)"
@@ -252,7 +255,7 @@ def evaluate(args: argparse.Namespace) -> int:
         run = pool.map if args.jobs > 1 else map
         while todo := [
             task
-            for task in plan(args.work, ready, tests, choose_only=args.choose_only)
+            for task in plan(args.work, ready, tests, choose_only=args.choose_only, kinds=args.policies)
             if task not in failed and task.result() is None
         ]:
             for task, (ok, line) in zip(todo, run(work, todo), strict=True):

@@ -54,13 +54,15 @@ SYSTEMS = (
     System("offline", "system=offline", ("offline",)),
     System("offline-bidirectional", f"system=offline-bidirectional {LONGER}", ("offline",)),
     *(System(n, f"system=wait-k paths.k={n[5:]}", (f"wait-k:k={n[5:]}",), curve="wait-k") for n in WAIT_MODELS),
-    System("multi-path", "system=multi-path", (FIXED, SCHEDULES, *ADAPTIVE, "offline")),  # also: a plain continuation
+    System(
+        "multi-path", "system=multi-path", (FIXED, SCHEDULES, *ADAPTIVE, WEIGH, "offline")
+    ),  # also: a plain continuation
     System("adaptive-wait-k", "", ADAPTIVE, per_lag=WAIT_MODELS),
     System(
         "ped",
         "system=ped",
         (FIXED, PE, FLIP, *PUBLISHED, f"random {PE}", SCHEDULES, *ADAPTIVE, "offline"),
-        tested=(FIXED, PE, FLIP, "offline"),
+        tested=(FIXED, PE, f"random {PE}", FLIP, SCHEDULES, "offline"),
     ),
     System("ped-longer", f"system=ped {LONGER}", (FIXED, PE, "offline"), tested=(FIXED, PE)),
     # what PED is made of, one part taken away; without post-evaluation it is the fixed policy of `ped` above
@@ -69,6 +71,12 @@ SYSTEMS = (
     System("ped-without-token", "system=ped losses.token=0", (FIXED, SHORT), tested=()),
     System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, SHORT), tested=()),
     System("ped-published", "system=ped losses.token=1", (FIXED, SHORT, *PUBLISHED), tested=()),  # the released weights
+    System(  # all of the released settings: routing scale, weights of the losses, sampling of paths
+        "ped-released",
+        "system=ped model.capsules.scale=0.0625 losses.token=1 paths.sampling=released",
+        (FIXED, SHORT, FLIP, *PUBLISHED, "offline"),
+        tested=(FIXED, SHORT, FLIP),
+    ),
     System("disturbed", "system=disturbed", (FIXED,), tested=()),  # disturbed paths without capsules
     # ours: the degree learns from word alignments (data.align=true), and a judge looks at each word
     System(
@@ -120,6 +128,7 @@ PICTURES = {
         ("ped-without-token", "pe"),
         ("ped-without-both", "pe"),
         ("ped-published", "pe"),
+        ("ped-released", "pe"),
         ("disturbed", "wait-k"),
     ),
 }

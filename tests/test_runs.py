@@ -332,6 +332,8 @@ def test_to_choose_settings_is_all_that_development_sets_need(tmp_path: Path, ru
     assert asked < every
     assert {spec.partition(":")[0] for spec in asked} == {"wait-k", "pe", "pe-flip"}
     assert len(asked) == 7 + 5 * 4 + 5 * 2
+    some = {task.spec for task in measure.plan(tmp_path, [systems["ped"]], sets[:1], kinds=["wait-k", "pe-flip"])}
+    assert {spec.partition(":")[0] for spec in some} == {"wait-k", "pe-flip"}, "only the kinds that were asked for"
     told = list(measure.plan(tmp_path, [systems["multi-path"]], sets, choose_only=True))  # which has nothing to choose
     assert {task.test.role for task in told} == {"test"}
 
