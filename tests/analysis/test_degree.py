@@ -53,9 +53,9 @@ def test_a_degree_that_knows_nothing_scores_a_half() -> None:
 
 
 def test_only_what_was_read_is_looked_at() -> None:
-    """With wait-1 the first row sees one token; 3 + 3 positions of 3 tokens remain: 1 + 2 + 3 + 3 rows and tokens."""
-    assert degree_knowledge(translator(Oracle()), PAIRS[:1], 1).pairs == 1 + 2 + 3 + 3
-    assert degree_knowledge(translator(Oracle()), PAIRS[:1]).pairs == 4 * 3
+    """Three target tokens; with wait-1 the first of them is weighed with one source token read."""
+    assert degree_knowledge(translator(Oracle()), PAIRS[:1], 1).pairs == 1 + 2 + 3
+    assert degree_knowledge(translator(Oracle()), PAIRS[:1]).pairs == 3 * 3
 
 
 def test_a_model_without_capsules_says_so() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bethink.analysis import forced
-from bethink.analysis.forced import Given, follow, force, rise, wait, weigh
+from bethink.analysis.forced import Given, follow, rise, wait, weigh
 from bethink.analysis.gold import Gold, Pair, golden
 from bethink.backend import Row, Rows
 from bethink.policy import Action, parse
@@ -50,14 +50,13 @@ def test_a_token_is_weighed_with_what_has_been_read_and_the_past_keeps_its_prefi
             evaluated = fresh(source, inputs[: t + 2], [*path[: t + 1], path[t]])
             assert (one.row.candidate, one.row.confidence) == (proposed.candidate, proposed.confidence)
             np.testing.assert_array_equal(one.row.degrees, proposed.degrees)
-            np.testing.assert_array_equal(one.after, evaluated.degrees)
+            np.testing.assert_array_equal(one.following.degrees, evaluated.degrees)
 
 
 def test_nothing_stays_open() -> None:
     backend = FakeBackend()
     translator, pairs = made(backend)
     weigh(translator, pairs, 2)
-    force(translator, pairs[0].source.words, pairs[0].target.words, 1)
     list(follow(translator, pairs, [parse("pe:k=1,rho=0.9,r=2")] * 3))
     assert not backend.sources
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from bethink.analysis.behaviour import Behaviour, behaviour
-from bethink.analysis.forced import Weighed, force, rise, weigh
+from bethink.analysis.forced import Weighed, rise, weigh
 from bethink.analysis.gold import Gold, Pair, golden
 from bethink.analysis.sheet import Sheet, number, percent
 from bethink.analysis.statistics import Flags, Floats, auc, averages, crossed, separation
@@ -78,14 +78,10 @@ def degree_knowledge(translator: Translator, pairs: Iterable[Pair | ToyPair], k:
         raise ModelError(
             f"model {translator.name} has no capsules, so no translation degree; use one of the PED system"
         )
-    after: list[float] = []
-    before: list[float] = []
-    for pair in pairs:
-        gold = golden(translator, pair)
-        _sort(gold, [row.degrees for row in force(translator, gold.source.words, gold.target.words, k)], after, before)
-    if not after or not before:
-        raise DataError("no aligned words to look at; expected sentence pairs with alignments")
-    return _knowledge(after, before)
+    gold = [golden(translator, pair) for pair in pairs]
+    if found := _known(gold, weigh(translator, gold, k)):
+        return found
+    raise DataError("no aligned words to look at; expected sentence pairs with alignments")
 
 
 def look(
@@ -211,22 +207,16 @@ def _best_bar(values: Floats, labels: Flags) -> tuple[float | None, float | None
 
 
 def _known(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]]) -> Knowledge | None:
+    """From the degrees of source tokens whose translation is all written, and of those of whom none is."""
     after: list[float] = []
     before: list[float] = []
     for pair, tokens in zip(pairs, weighed, strict=True):
-        _sort(pair, [one.row.degrees for one in tokens], after, before)
-    return _knowledge(after, before) if after and before else None
-
-
-def _sort(pair: Gold, rows: Sequence[Any], after: list[float], before: list[float]) -> None:
-    """The degrees of source tokens whose translation is all written, and of those of whom none is."""
-    for token, positions in pair.translations.items():
-        for t, degrees in enumerate(rows):
-            if token < len(degrees) and (t > max(positions) or t <= min(positions)):
-                (after if t > max(positions) else before).append(float(degrees[token]))
-
-
-def _knowledge(after: Sequence[float], before: Sequence[float]) -> Knowledge:
+        for token, positions in pair.translations.items():
+            for t, one in enumerate(tokens):
+                if token < len(one.row.degrees) and (t > max(positions) or t <= min(positions)):
+                    (after if t > max(positions) else before).append(float(one.row.degrees[token]))
+    if not after or not before:
+        return None
     yes, no = np.array(after), np.array(before)
     shares = averages(np.concatenate([yes, no]), np.repeat([1.0, 0.0], [len(yes), len(no)]), DEGREES)
     edges = zip(DEGREES[:-1], DEGREES[1:], shares, strict=True)

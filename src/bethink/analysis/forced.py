@@ -34,28 +34,8 @@ class Weighed:
     read: int
 
     @property
-    def after(self) -> Degrees:
-        return self.following.degrees
-
-    @property
     def gain(self) -> Degrees:
-        return self.after - self.row.degrees
-
-
-def force(
-    translator: Translator, source: Sequence[Sequence[int]], target: Sequence[Sequence[int]], k: int | None = None
-) -> list[Row]:
-    """What the model says at every position of a given target, along the wait-k path or with the whole source."""
-    ids = [token for word in source for token in word] + [EOS]
-    inputs = [EOS, *(token for word in target for token in word)]
-    path = wait(k, len(ids), len(inputs))
-    backend = translator.backend
-    slot = backend.open()
-    try:
-        backend.read([(slot, ids)])
-        return backend.step([Rows(slot, 0, tuple(inputs), tuple(path))])[0]
-    finally:
-        backend.close(slot)
+        return self.following.degrees - self.row.degrees
 
 
 def wait(k: int | None, source: int, target: int) -> list[int]:
