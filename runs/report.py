@@ -245,12 +245,16 @@ def test_table(tests: Sequence[Record], profile: str) -> list[str]:
 
 
 def overview(records: dict[str, Record]) -> str:
-    sets = [(name, one) for name in TESTED for one in records[name]["sets"]]
+    sets = [(name, one) for name in TESTED for one in records[name]["sets"] if one["role"] == "test"]
     rows = [["", *(f"[{name}]({name}.md), {one['name']}" for name, one in sets)]]
     for title, curve in OVERVIEW.items():
-        found = [next(c for c in one["gains"] if (c["system"], c["policy"]) == curve) for _, one in sets]
-        over = [one["over"]["multi-path wait-k"] for one in found]
-        rows.append([title, *(" / ".join(cell(gain[measure]) for measure in MEASURES) for gain in over)])
+        cells = []
+        for _, one in sets:
+            found = [
+                c["over"].get("multi-path wait-k", {}) for c in one["gains"] if (c["system"], c["policy"]) == curve
+            ]
+            cells.append(" / ".join(cell(found[0].get(measure)) for measure in MEASURES) if found else "")
+        rows.append([title, *cells])
     about = (
         "BLEU gained over wait-k of multi-path on test sets, by AL / LAAL / DAL in words, on average over the latencies that both curves "
         "reach; bold where 95 % of the bootstrap samples over sentences have the same sign. BLEU is standard for de-en, the paper's for "

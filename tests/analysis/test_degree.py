@@ -1,4 +1,4 @@
-"""The microscope: right on data made so that the answer is known."""
+"""The degree: right on data made so that the answer is known."""
 
 from __future__ import annotations
 

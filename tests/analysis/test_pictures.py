@@ -21,15 +21,15 @@ from bethink.analysis.speed import Pace, Speed
 from tests.analysis.test_degree import PAIRS, Plain, Sure, translator
 
 
-def microscope(*, capsules: bool) -> Any:
+def findings(*, capsules: bool) -> Any:
     model = translator(Sure() if capsules else Plain(vocabulary=11))
     return look(model, [golden(model, pair) for pair in PAIRS * 10])
 
 
 POINTS = tuple(Point(f"{name}:k={k},rate=1.0", k, k, 0.9, 0.5 / k, 7) for name in ("wait-k", "pe") for k in (1, 3))
 FINDINGS: dict[str, tuple[str, Callable[[], Any]]] = {  # the analysis, and something it may find
-    "degree": ("degree", lambda: microscope(capsules=True)),
-    "plain": ("degree", lambda: microscope(capsules=False)),
+    "degree": ("degree", lambda: findings(capsules=True)),
+    "plain": ("degree", lambda: findings(capsules=False)),
     "alignment": ("alignment", lambda: Paths("m", 2, POINTS)),
     "overlap": (
         "overlap",

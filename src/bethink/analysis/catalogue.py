@@ -26,7 +26,7 @@ class Analysis:
 
 CATALOGUE = {
     "degree": Analysis(
-        degree.Microscope,
+        degree.DegreeFindings,
         degree.sheets,
         pictures.degree,
         "What tells whether the source of a token has been read, what a degree means, how it grows, and how large its rises are",

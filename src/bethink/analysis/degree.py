@@ -63,7 +63,7 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Microscope:
+class DegreeFindings:
     model: str
     pairs: int
     paths: tuple[Path, ...]
@@ -89,7 +89,7 @@ def look(
     pairs: Sequence[Gold],
     policies: Sequence[Policy] = (),
     lags: Sequence[int | None] = LAGS,
-) -> Microscope:
+) -> DegreeFindings:
     """Everything about the degree of one model on some pairs; without capsules, what confidence alone tells."""
     paths: list[Path] = []
     progress: tuple[float, ...] = ()
@@ -100,7 +100,7 @@ def look(
         if k is None and translator.backend.capsules:
             progress, offset = _growth(pairs, weighed)
     behaved = tuple(behaviour(translator, pairs, policy) for policy in policies)
-    return Microscope(translator.name, len(pairs), tuple(paths), progress, offset, behaved)
+    return DegreeFindings(translator.name, len(pairs), tuple(paths), progress, offset, behaved)
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _growth(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]]) -> tupl
     return tuple(mean for mean, _ in by_progress), tuple(mean for mean, _ in by_offset)
 
 
-def sheets(found: Microscope) -> list[Sheet]:
+def sheets(found: DegreeFindings) -> list[Sheet]:
     made = [
         _auc_sheet(found, own=False),
         _auc_sheet(found, own=True),
@@ -250,7 +250,7 @@ def sheets(found: Microscope) -> list[Sheet]:
     return [sheet for sheet in made if sheet.rows]
 
 
-def _auc_sheet(found: Microscope, *, own: bool) -> Sheet:
+def _auc_sheet(found: DegreeFindings, *, own: bool) -> Sheet:
     tables = [(path, path.own_auc if own else path.auc) for path in found.paths]
     known = [(path, table) for path, table in tables if any(value is not None for value in table.values())]
     kinds = list(dict.fromkeys(kind for _, table in known for kind in table))
@@ -268,7 +268,7 @@ def _auc_sheet(found: Microscope, *, own: bool) -> Sheet:
     return Sheet(title, ("path", *kinds, "read", "tokens"), rows, "" if own else note)
 
 
-def _degree_sheet(found: Microscope) -> Sheet:
+def _degree_sheet(found: DegreeFindings) -> Sheet:
     rows = [
         (
             path.name,
@@ -285,7 +285,7 @@ def _degree_sheet(found: Microscope) -> Sheet:
     return Sheet("Does d know what has been translated?", columns, rows)
 
 
-def _rise_sheet(found: Microscope) -> Sheet:
+def _rise_sheet(found: DegreeFindings) -> Sheet:
     paths = [path for path in found.paths if path.quantiles]
     names = tuple(paths[0].quantiles) if paths else ()
     rows = [
@@ -301,7 +301,7 @@ def _rise_sheet(found: Microscope) -> Sheet:
     return Sheet("Quantiles of max Δd, and the bar that separates best", columns, rows)
 
 
-def _reliability_sheet(found: Microscope) -> Sheet:
+def _reliability_sheet(found: DegreeFindings) -> Sheet:
     known = {path.name: path.knowledge for path in found.paths if path.knowledge}
     cells = {name: {(low, high): share for low, high, share, _ in one.table} for name, one in known.items()}
     bins = sorted({key for table in cells.values() for key in table})
@@ -312,7 +312,7 @@ def _reliability_sheet(found: Microscope) -> Sheet:
     return Sheet("Share of source tokens that are translated, by d", ("d", *cells), rows)
 
 
-def _behaviour_sheet(found: Microscope) -> Sheet:
+def _behaviour_sheet(found: DegreeFindings) -> Sheet:
     rows = [
         (
             one.policy,

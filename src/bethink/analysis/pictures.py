@@ -11,7 +11,7 @@ import numpy as np
 
 from bethink.analysis.ablation import Ablation, Row
 from bethink.analysis.alignment import Paths, Point
-from bethink.analysis.degree import OFFSETS, PROGRESS, Microscope
+from bethink.analysis.degree import OFFSETS, PROGRESS, DegreeFindings
 from bethink.analysis.lag import Lags
 from bethink.analysis.overlap import Overlap
 from bethink.analysis.robustness import Robustness
@@ -41,7 +41,7 @@ def _curves(
     tidy_axes(axes, legend if curves else None)
 
 
-def degree(found: Microscope, out: Out) -> None:
+def degree(found: DegreeFindings, out: Out) -> None:
     """Four views: what tells read from unread, what d means, how it grows, how large its rises are."""
     with figure_in(out, (8.6, 6.2)) as figure:
         (told, meant), (grown, risen) = figure.subplots(2, 2)
@@ -68,7 +68,7 @@ def degree(found: Microscope, out: Out) -> None:
         figure.tight_layout(pad=1.2)
 
 
-def _aucs(axes: Axes, found: Microscope) -> None:
+def _aucs(axes: Axes, found: DegreeFindings) -> None:
     paths = [path for path in found.paths if any(value is not None for value in path.auc.values())]
     kinds = dict.fromkeys(kind for path in paths for kind in path.auc)
     points = {

@@ -11,7 +11,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,16 +60,9 @@ class Result:
     fingerprint: str = ""  # of the model, where it is known
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "model": self.model,
-            "policy": self.policy,
-            "log": self.log,
-            "wpm": self.wpm,
-            "versions": dict(self.versions),
-            "test": self.test,
-            "fingerprint": self.fingerprint,
-            **self.scores.to_dict(),
-        }
+        record = asdict(self)
+        scores: dict[str, Any] = record.pop("scores")
+        return record | scores
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Result:
