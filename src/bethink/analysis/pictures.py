@@ -105,7 +105,11 @@ def overlap(found: Overlap, out: Out) -> None:
     curves = {name: [(one.k, getattr(one, side)) for one in found.rates] for name, side in sides.items()}
     with figure_in(out, (5.0, 3.2)) as figure:
         axes = figure.add_subplot()
-        _curves(axes, curves, ("k of the wait-k path", "words remembered"), "best")
+        for n, side in enumerate(sides.values()):
+            ceilings = [(one.k, most) for one in found.rates if (most := getattr(one, f"{side}_ceiling")) is not None]
+            if ceilings:
+                axes.plot(*zip(*ceilings, strict=True), color=colour_of(n), linestyle=(0, (5, 2)), linewidth=1)
+        _curves(axes, curves, ("k of the wait-k path", "words remembered (dashed: at most)"), "best")
         axes.set_ylim(0, 1)
 
 

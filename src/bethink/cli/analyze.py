@@ -163,7 +163,7 @@ def _gold(args: argparse.Namespace, translator: Translator) -> list[Gold]:
 def _family(translator: Translator) -> list[Policy]:
     """Policies to compare: wait-k, adaptive-wait-k and, at several k, what the model recommends."""
     own = translator.policy
-    fixed: list[Policy] = [WaitK(k) for k in LAGS]
+    fixed: list[Policy] = [WaitK(k) for k in (*LAGS, 13, 17)]  # far enough that slow policies have a curve beside them
     adaptive = [parse(f"adaptive:{high},{low},10") for high, low in BARS]
     varied = [dataclasses.replace(own, k=k) for k in LAGS] if hasattr(own, "k") and not isinstance(own, WaitK) else []  # type: ignore[type-var]
     return [*fixed, *adaptive, *varied]
