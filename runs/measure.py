@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from random_baseline import NumberingTranslator, RandomBaseline, accepted
+from random_baseline import RandomBaseline, accepted
 from systems import FIXED, System, choices, each
 
 from bethink import folder
@@ -195,7 +195,7 @@ def measure(task: Task, translator: Translator, batch: int) -> Result:
 @functools.lru_cache(maxsize=1)
 def opened(work: Path, names: tuple[str, ...], device: str | None, threads: int) -> Translator:
     """A model, or several wait-k models whose names end in k."""
-    found = [NumberingTranslator(work / name, device=device, threads=threads) for name in names]
+    found = [Translator(work / name, device=device, threads=threads) for name in names]
     return per_lag(found, [int(name.rpartition("-")[2]) for name in names]) if len(found) > 1 else found[0]
 
 

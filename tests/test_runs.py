@@ -358,12 +358,13 @@ def test_every_row_of_the_table_means_something(runs: Callable[[str], Any]) -> N
 @pytest.mark.parametrize("rule", ["pe:k=2,rho=0.2,r=1000", "weigh:k=2,r=1000,rate=1,rho=0.9"])
 def test_a_random_baseline_accepts_as_often_as_asked_and_always_the_same(runs: Callable[[str], Any], rule: str) -> None:
     baseline = runs("random_baseline")
-    translator, policy = baseline.NumberingTranslator("toy"), baseline.RandomBaseline(parse(rule), 0.3)
+    translator, policy = Translator("toy"), baseline.RandomBaseline(parse(rule), 0.3)
     sources = [pair.source for pair in toy.sentences(30, 5)]
     alone = dict(translator.as_completed(sources, policy, batch=1))
     together = dict(translator.as_completed(sources, policy, batch=64))
     assert {n: t.path for n, t in alone.items()} == {n: t.path for n, t in together.items()}
-    seen = [baseline.passes(0.3, 7, SimpleNamespace(written=w, read=r)) for w in range(50) for r in range(50)]
+    views = [SimpleNamespace(written=w, read=r, source_words=["ka"]) for w in range(50) for r in range(50)]
+    seen = [baseline.passes(0.3, view) for view in views]
     assert 0.27 < sum(seen) / len(seen) < 0.33
     assert str(policy) in ("random:k=2,p=0.3,r=1000", "random-weigh:k=2,p=0.3,r=1000,rate=1.0")
 

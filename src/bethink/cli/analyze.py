@@ -82,9 +82,9 @@ def _add_redraw(kinds: Kinds) -> None:
 
 
 def _redraw(args: argparse.Namespace) -> int:
-    from bethink.analysis.catalogue import load
+    from bethink.analysis import catalogue
 
-    for name, record in map(load, args.records):
+    for name, record in map(catalogue.load, args.records):
         _show(name, record, args.out)
     return 0
 
