@@ -115,11 +115,12 @@ def test_what_is_wrong_is_told_in_one_sentence(
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize("what", [("lag", "--model", "toy"), ("redraw", "docs/figures/analyses/toy/lag.json")])
 def test_a_light_installation_is_told_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    what: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    code, _, error = run(capsys, "lag", "--model", "toy")
+    code, _, error = run(capsys, *what)
     assert code == 1
     assert "bethink analyze needs the 'train' extra" in error
     assert error.count("\n") == 1

@@ -60,12 +60,16 @@ def add(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    _require_extra()
+    _show(args.analysis, args.analyse(args), args.out)
+    return 0
+
+
+def _require_extra() -> None:
     from bethink.evaluate import quality
 
     if not quality.available():
         raise MissingExtra("bethink analyze", "train")
-    _show(args.analysis, args.analyse(args), args.out)
-    return 0
 
 
 def _add_redraw(kinds: Kinds) -> None:
@@ -84,6 +88,7 @@ def _add_redraw(kinds: Kinds) -> None:
 def _redraw(args: argparse.Namespace) -> int:
     from bethink.analysis import catalogue
 
+    _require_extra()
     for name, record in map(catalogue.load, args.records):
         _show(name, record, args.out)
     return 0
