@@ -75,6 +75,12 @@ def options() -> argparse.ArgumentParser:
         "--from", dest="base", metavar="DIR", help="the base model: a run or folder (default: from nothing)"
     )
     one.add_argument("--updates", type=int, metavar="N", help="of each system (default: the recipe's)")
+    one.add_argument(
+        "--rate", type=float, metavar="R", help=f"highest rate of fine-tuning (default: {SHARE} of the recipe's)"
+    )
+    one.add_argument(
+        "--warmup", type=int, metavar="N", help="updates until it is reached (default: a fifteenth of all)"
+    )
     one.add_argument("--lanes", type=int, default=1, metavar="N", help="systems trained side by side (default: 1)")
     two.add_argument(
         "--source", required=True, metavar="FILE", help="source text, one sentence per line, or prepared data"
@@ -183,7 +189,8 @@ def settings(system: System, args: argparse.Namespace) -> list[str]:
     updates = args.updates or recipe.updates
     equal: dict[str, Any] = {"updates": updates}
     if args.base:
-        equal |= {"rate": recipe.rate * SHARE, "warmup": updates // 15, "schedule": "linear", "seed": recipe.seed + 1}
+        rate, warmup = args.rate or recipe.rate * SHARE, args.warmup or updates // 15
+        equal |= {"rate": rate, "warmup": warmup, "schedule": "linear", "seed": recipe.seed + 1}
     once = {"validate": updates, "average": 1, "keep": 1, "tensorboard": "false"}
     return [
         *args.settings,

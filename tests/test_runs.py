@@ -204,6 +204,9 @@ def test_what_is_asked_for_on_the_command_line_is_what_systems_get(runs: Callabl
     found = Recipe.load("tiny", compare.settings(system, compare.options().parse_args(asked)))
     assert (found.train.updates, found.train.rate, found.train.warmup) == (3000, 0.001 * compare.SHARE, 200)
     assert (found.model.dropout, found.system) == (0.3, "aligned")
+    asked += ["--rate", "5e-4", "--warmup", "500"]
+    found = Recipe.load("tiny", compare.settings(system, compare.options().parse_args(asked)))
+    assert (found.train.rate, found.train.warmup) == (5e-4, 500)
 
 
 @pytest.mark.usefixtures("table")

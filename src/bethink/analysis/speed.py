@@ -7,7 +7,7 @@ reports 2.45 for post-evaluation over wait-k.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,17 +52,15 @@ class Speed:
 
 
 def speed(
-    model: str, sentences: int, streams: int, policies: Sequence[Policy], measure: Callable[[Policy], Cost], turns: int
+    translator: Translator, sentences: Sequence[str], policies: Sequence[Policy], streams: int = 1, turns: int = 15
 ) -> Speed:
-    """`measure` runs a policy over the sentences once; a first run of each, which pays for memory, does not count."""
-    for policy in policies:
-        measure(policy)
-    costs = [[measure(policy) for policy in policies] for _ in range(turns)]
+    """Every policy over the sentences, turn by turn; a first turn, which pays for memory, does not count."""
+    first, *costs = [[once(translator, sentences, one, streams) for one in policies] for _ in range(turns + 1)]
     seconds = np.array([[cost.seconds / cost.tokens for cost in turn] for turn in costs])
     ratios = seconds / seconds[:, :1]
     paces = []
     for n, policy in enumerate(policies):
-        cost, (low, high) = costs[0][n], np.quantile(ratios[:, n], (0.25, 0.75)).tolist()
+        cost, (low, high) = first[n], np.quantile(ratios[:, n], (0.25, 0.75)).tolist()
         paces.append(
             Pace(
                 str(policy),
@@ -74,7 +72,7 @@ def speed(
                 cost.rows / cost.tokens,
             )
         )
-    return Speed(model, sentences, streams, turns, tuple(paces))
+    return Speed(translator.name, len(sentences), streams, turns, tuple(paces))
 
 
 def once(translator: Translator, sentences: Sequence[str], policy: Policy, streams: int) -> Cost:

@@ -322,15 +322,7 @@ def _speed(args: argparse.Namespace) -> Any:
 
     translator = open_translator(args)
     sentences = bench.sentences(args.source, translator)
-    policies = args.policy or contrasts(translator)
-    return speed.speed(
-        translator.name,
-        len(sentences),
-        args.streams,
-        policies,
-        lambda policy: speed.once(translator, sentences, policy, args.streams),
-        args.turns,
-    )
+    return speed.speed(translator, sentences, args.policy or contrasts(translator), args.streams, args.turns)
 
 
 def contrasts(translator: Translator) -> list[Policy]:
