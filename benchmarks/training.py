@@ -2,7 +2,7 @@
 
     python benchmarks/training.py                          multi-path and ped at Transformer-Base size
     python benchmarks/training.py --profile                and the kernels that take the time
-    python benchmarks/training.py --residuals plain fused  what the fused residual connections and LayerNorms are worth
+    python benchmarks/training.py --compiled yes           only with compiled layers and recorded CUDA graphs
     python benchmarks/training.py --tiny --device cpu      a few seconds, to see that everything works
 
 Utilisation is the arithmetic the model needs for its real tokens, padding and recomputation not counted, over what the same GPU does
@@ -23,10 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
-from bethink.model import layers
 from bethink.model.config import ModelConfig
 from bethink.text import PAD
 from bethink.train.data import Update
@@ -54,7 +51,6 @@ KERNELS = 40  # in a profile
 class Speed:
     system: str
     compiled: bool
-    residuals: str  # fused, or plain PyTorch
     tokens_per_second: float  # target tokens, padding not counted
     milliseconds: float  # per update
     gigabytes: float  # most memory held at once
@@ -74,12 +70,11 @@ def main() -> None:
         rate = matmul_rate(group.device, 256 if options.tiny else 8192)
         print(f"{name(group.device)}: {rate / 1e12:.0f} TFLOP/s in a bfloat16 matrix product", flush=True)
         speeds = []
-        for system, compiled, residuals in product(options.systems, options.compiled, options.residuals):
-            choose(residuals)
+        for system, compiled in product(options.systems, options.compiled):
             changes = [f"system={system}", f"train.compile={str(compiled).lower()}", f"train.tokens={options.tokens}"]
             recipe = Recipe.load("de-en", [*settings, "train.buckets=1", *changes, *options.changes])
             trainer = Trainer(recipe, about(sizes["vocabulary"]), Path(folder), Path(folder), None, group)
-            speeds.append(measure(trainer, options, rate, residuals))
+            speeds.append(measure(trainer, options, rate))
             print(row(speeds[-1]), flush=True)
             if options.profile:
                 profile(trainer)
@@ -95,7 +90,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("changes", nargs="*", help="changes to the recipe de-en, as model.norm=post")
     parser.add_argument("--systems", nargs="+", default=["multi-path", "ped"])
     parser.add_argument("--compiled", nargs="+", type=lambda text: text == "yes", default=[False, True], help="no, yes")
-    parser.add_argument("--residuals", nargs="+", choices=list(RESIDUALS), default=list(RESIDUALS)[-1:])
     parser.add_argument("--tokens", type=int, default=32768, help="positions on the longer side of an update")
     parser.add_argument("--updates", type=int, default=40, help="measured, after the same ones ran twice")
     parser.add_argument("--device")
@@ -103,39 +97,6 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--json", type=Path, help="where to write the numbers")
     return parser.parse_intermixed_args()
-
-
-def plain_norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-    return F.layer_norm(x, weight.shape, weight, bias, eps)
-
-
-def plain_add(x: Tensor, change: Tensor, chance: float, shift: Tensor | None = None) -> Tensor:
-    return x + F.dropout(change if shift is None else change + shift.to(change.dtype), chance)
-
-
-def plain_add_norm(
-    x: Tensor,
-    change: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    eps: float,
-    chance: float,
-    _: torch.dtype | None = None,
-    shift: Tensor | None = None,
-) -> tuple[Tensor, Tensor]:
-    x = plain_add(x, change, chance, shift)
-    return x, plain_norm(x, weight, bias, eps)
-
-
-RESIDUALS = {"plain": {"norm": plain_norm, "add": plain_add, "add_norm": plain_add_norm}}
-if layers.FUSED:
-    RESIDUALS["fused"] = {part: getattr(layers.kernels, part) for part in RESIDUALS["plain"]}
-
-
-def choose(residuals: str) -> None:
-    """Puts the plain formulas in the place of the fused kernels, or these back there."""
-    for part, compute in RESIDUALS[residuals].items() if layers.FUSED else ():
-        setattr(layers.kernels, part, compute)
 
 
 def write_corpus(folder: Path, *, sentences: int, vocabulary: int, seed: int) -> None:
@@ -160,7 +121,7 @@ def about(vocabulary: int) -> dict[str, object]:
     return {"fingerprint": "made up", "source": {"size": vocabulary}, "target": {"size": vocabulary}}
 
 
-def measure(trainer: Trainer, options: argparse.Namespace, rate: float, residuals: str) -> Speed:
+def measure(trainer: Trainer, options: argparse.Namespace, rate: float) -> Speed:
     device = trainer.group.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -175,7 +136,6 @@ def measure(trainer: Trainer, options: argparse.Namespace, rate: float, residual
     return Speed(
         system=trainer.recipe.system,
         compiled=trainer.config.compile,
-        residuals=residuals,
         tokens_per_second=tokens / seconds,
         milliseconds=1000 * seconds / len(updates),
         gigabytes=torch.cuda.max_memory_allocated() / 1e9 if device.type == "cuda" else 0.0,
@@ -255,14 +215,14 @@ def release(device: torch.device) -> None:
 
 
 HEAD = (
-    f"{'system':12} {'compiled':8} {'residuals':9} {'tokens/s':>10} {'ms':>8} {'GB':>6} {'TFLOP/s':>8} "
+    f"{'system':12} {'compiled':8} {'tokens/s':>10} {'ms':>8} {'GB':>6} {'TFLOP/s':>8} "
     f"{'used':>6} {'pads':>6} {'first':>7} loss"
 )
 
 
 def row(speed: Speed) -> str:
     return (
-        f"{speed.system:12} {'yes' if speed.compiled else 'no':8} {speed.residuals:9} {speed.tokens_per_second:10,.0f} "
+        f"{speed.system:12} {'yes' if speed.compiled else 'no':8} {speed.tokens_per_second:10,.0f} "
         f"{speed.milliseconds:8.1f} {speed.gigabytes:6.1f} {speed.teraflops:8.1f} {speed.utilisation:6.1%} "
         f"{speed.padding:6.1%} {speed.first:6.1f}s {speed.loss:.3f}"
     )

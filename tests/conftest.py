@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import random
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from bethink.text import SentencePieces
 from tests.no_skips import pytest_make_collect_report, pytest_runtest_makereport
@@ -16,9 +16,12 @@ __all__ = ["pytest_make_collect_report", "pytest_runtest_makereport"]  # hooks
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The same examples on every run and every machine; a slow machine is not a failure.
-settings.register_profile("bethink", deadline=None, derandomize=True, max_examples=60)
-settings.load_profile("bethink")
+if importlib.util.find_spec("hypothesis"):  # a GPU machine may run only the tests of the kernels, which do without it
+    from hypothesis import settings
+
+    # The same examples on every run and every machine; a slow machine is not a failure.
+    settings.register_profile("bethink", deadline=None, derandomize=True, max_examples=60)
+    settings.load_profile("bethink")
 
 STEMS = """haus baum straße grün über läuft der die das nicht sehr schön größe wörter sagen the house is not very green
 we read and write words while they come người Việt nói tiếng""".split()

@@ -6,6 +6,7 @@ Shapes: B stream, T target, I source, J capsule (translated first), C capsule wi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -14,12 +15,10 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from bethink.model.config import CapsuleConfig
-from bethink.model.layers import FUSED, fast, linear
-
-if FUSED:
-    from bethink.model import kernels
+from bethink.model.layers import linear
 
 TINY = 6e-8
+Agree = Callable[[Tensor, Tensor, Tensor], Tensor]
 CHUNK = 1 << 24  # elements of B x T x I x J x C scored at a time: 64 MB. A CPU took three times as long with 256 MB
 
 
@@ -36,6 +35,22 @@ class Routing:
     translated: Tensor  # B T J'C, Φᵀ
     untranslated: Tensor  # B T N'C, Φᵁ
     degrees: Tensor  # B T I, d: exactly 0 for tokens that may not be read
+
+
+def agree(keys: Tensor, state: Tensor, weight: Tensor) -> Tensor:
+    """How well each source token agrees with each capsule, B T I J in float32: tanh(w · tanh(keys + state)).
+
+    keys B I J C, state B T J C, weight C; a slice of T at a time bounds the memory.
+    """
+
+    def part(keys: Tensor, state: Tensor) -> Tensor:
+        pairs = torch.tanh(keys[:, None] + state[:, :, None])
+        return torch.tanh(F.linear(pairs, weight[None]).squeeze(-1).float())
+
+    rows = max(1, CHUNK // keys.numel())
+    if state.shape[1] <= rows:
+        return part(keys, state)
+    return torch.cat([checkpoint(part, keys, some, use_reentrant=False) for some in state.split(rows, dim=1)], dim=1)
 
 
 class Capsules(nn.Module):
@@ -70,14 +85,15 @@ class Capsules(nn.Module):
         votes = self.vote(memory).unflatten(-1, (self.config.count, -1))
         return Votes(votes, self.key(votes))
 
-    def route(self, guide: Tensor, votes: Votes, readable: Tensor) -> Routing:
-        """guide: B T D, normalised decoder states; readable: B T I."""
+    def route(self, guide: Tensor, votes: Votes, readable: Tensor, agree: Agree = agree) -> Routing:
+        """guide: B T D, normalised decoder states; readable: B T I; `agree` computes the scores, perhaps by a fused kernel."""
         wanted = self.guide(guide)
         logits = torch.zeros((*readable.shape, self.config.count), device=guide.device)  # B T I J
         coupling = self._couple(logits, readable)
         capsules = self._gather(coupling, votes)
         for _ in range(self.config.iterations - 1):
-            logits = logits + self.config.scale * self._score(votes.keys, self.capsule(capsules) + wanted[:, :, None])
+            state = self.capsule(capsules) + wanted[:, :, None]
+            logits = logits + self.config.scale * agree(votes.keys, state, self.score.weight[0])
             coupling = self._couple(logits, readable)
             capsules = self._gather(coupling, votes)
         first = self.config.translated
@@ -98,20 +114,6 @@ class Capsules(nn.Module):
 
     def _gather(self, coupling: Tensor, votes: Votes) -> Tensor:
         return squash(torch.einsum("btij,bijc->btjc", coupling.to(votes.votes.dtype), votes.votes))
-
-    def _score(self, keys: Tensor, state: Tensor) -> Tensor:
-        """How well each source token agrees with each capsule, B T I J, a slice of T at a time to bound memory."""
-        if fast(keys):
-            scores: Tensor = kernels.agree(keys, state, self.score.weight[0])
-            return scores
-        rows = max(1, CHUNK // keys.numel())
-        if state.shape[1] <= rows:
-            return self._agree(keys, state)
-        parts = [checkpoint(self._agree, keys, part, use_reentrant=False) for part in state.split(rows, dim=1)]
-        return torch.cat(parts, dim=1)
-
-    def _agree(self, keys: Tensor, state: Tensor) -> Tensor:
-        return torch.tanh(self.score(torch.tanh(keys[:, None] + state[:, :, None])).squeeze(-1).float())
 
 
 def squash(x: Tensor) -> Tensor:

@@ -26,12 +26,13 @@ Compute = Callable[[Batch], dict[str, Tensor]]
 
 
 def compile_parts(objective: Objective) -> None:
-    """Layers are compiled one by one, for any size: all layers of a kind share what is compiled for the first of them."""
+    """Compiles layers one by one, for any size: all layers of a kind share what is compiled for the first of them."""
     model = objective.model
+    model.compiled = True
     for layer in (*model.encoder, *model.decoder):
-        layer.compile(dynamic=True)
+        layer.compile(dynamic=True)  # where the fused kernels are not used
     above = (model.capsules, "route"), (model.capsules, "feed_back"), (objective, "segment_loss")
-    for owner, name in ((model, "hold_source"), *(above if model.capsules else ())):
+    for owner, name in above if model.capsules else ():
         setattr(owner, name, torch.compile(getattr(owner, name), dynamic=True))
 
 

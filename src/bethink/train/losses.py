@@ -13,15 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from bethink.model import kernels
 from bethink.model.config import ModelConfig
 from bethink.model.constraints import Constraints
-from bethink.model.layers import FUSED, fast, readable_mask
+from bethink.model.layers import readable_mask
 from bethink.model.transformer import Forward, Transformer
 from bethink.text import EOS, PAD
 from bethink.train.data import Batch
-
-if FUSED:
-    from bethink.model import kernels
 
 Parts = tuple[Tensor, Tensor]
 
@@ -165,10 +163,8 @@ def cross_entropy(
     features B T D, table V D, words and shares B T W, weights B T. A row's words differ from each other, or are PAD and do not
     count. Words below `first` are not in the softmax. Also returns the words' log-probabilities, only to look at.
     """
-    if fast(features):
-        flat = (features.flatten(0, 1), table, words.flatten(0, 1), shares.flatten(0, 1), weights.flatten())
-        made: Parts = kernels.CrossEntropy.apply(*flat, evenly, first)  # type: ignore[no-untyped-call]
-        return made
+    if kernels.usable(features):
+        return kernels.cross_entropy(features, table, words, shares, weights, evenly, first)
 
     def part(features: Tensor, words: Tensor, shares: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
         logits = F.linear(features, table).float()[..., first:]

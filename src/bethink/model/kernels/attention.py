@@ -131,7 +131,7 @@ def attend(
 
 
 @attend.register_fake
-def _(packed: Tensor, memory: Tensor | None, query_bias: Tensor, memory_bias: Tensor, reach: Tensor | None) -> Tensor:
+def _(packed, memory, query_bias, memory_bias, reach):
     streams, length, _, heads, width = packed.shape
     return packed.new_empty((streams, length, heads, width))
 
@@ -166,14 +166,7 @@ def attend_backward(
 
 
 @attend_backward.register_fake
-def _(
-    packed: Tensor,
-    memory: Tensor | None,
-    query_bias: Tensor,
-    memory_bias: Tensor,
-    reach: Tensor | None,
-    gradient: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(packed, memory, query_bias, memory_bias, reach, gradient):
     return _gradients(packed, memory)
 
 

@@ -83,16 +83,7 @@ def _embed(
 
 
 @_embed.register_fake
-def _(
-    table: Tensor,
-    ids: Tensor,
-    places: Tensor,
-    seed: Tensor | None,
-    scale: float,
-    padding: int,
-    chance: float,
-    dtype: torch.dtype,
-) -> Tensor:
+def _(table, ids, places, seed, scale, padding, chance, dtype):
     return table.new_empty((*ids.shape, table.shape[1]), dtype=dtype)
 
 

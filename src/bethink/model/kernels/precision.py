@@ -8,4 +8,5 @@ from torch import Tensor
 
 def working_dtype(x: Tensor) -> torch.dtype:
     """What matrix products with x will be computed in."""
-    return torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype

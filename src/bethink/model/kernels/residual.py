@@ -29,7 +29,7 @@ PROGRAMS = 660  # that share the rows of a backward pass, 5 for each processor o
 def _forward(
     x_at, change_at, shift_at, seed_at, weight_at, bias_at, total_at, out_at, stats_at, kept_at, size, limit, gain, eps,
     width: tl.constexpr, block: tl.constexpr,
-    adds: tl.constexpr, shifts: tl.constexpr, drops: tl.constexpr, norms: tl.constexpr,
+    adds: tl.constexpr, shifts: tl.constexpr, drops: tl.constexpr,
 ):  # fmt: skip
     group, columns = tl.program_id(0), neighbours(block)
     rows = tl.arange(0, ROWS).to(tl.int64) + group * ROWS
@@ -46,14 +46,13 @@ def _forward(
             change = drop(change, kept, gain)
         x += change
         tl.store(total_at + places, x, mask=inside)
-    if norms:
-        weight, bias = read(weight_at, columns, columns < width), read(bias_at, columns, columns < width)
-        mean = tl.sum(x, 1) / width
-        centred = tl.where(inside, x - mean[:, None], 0.0)
-        rate = tl.rsqrt(tl.sum(centred * centred, 1) / width + eps)
-        tl.store(out_at + places, centred * rate[:, None] * weight[None, :] + bias[None, :], mask=inside)
-        tl.store(stats_at + 2 * rows, mean, mask=rows < size)
-        tl.store(stats_at + 2 * rows + 1, rate, mask=rows < size)
+    weight, bias = read(weight_at, columns, columns < width), read(bias_at, columns, columns < width)
+    mean = tl.sum(x, 1) / width
+    centred = tl.where(inside, x - mean[:, None], 0.0)
+    rate = tl.rsqrt(tl.sum(centred * centred, 1) / width + eps)
+    tl.store(out_at + places, centred * rate[:, None] * weight[None, :] + bias[None, :], mask=inside)
+    tl.store(stats_at + 2 * rows, mean, mask=rows < size)
+    tl.store(stats_at + 2 * rows + 1, rate, mask=rows < size)
 
 
 @triton.jit(do_not_specialize=["size"])
@@ -100,11 +99,6 @@ def norm(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     return _residual(x, None, None, None, weight, bias, 0.0, eps, working_dtype(x))[1]  # type: ignore[no-any-return]
 
 
-def add(x: Tensor, change: Tensor, chance: float, shift: Tensor | None = None) -> Tensor:
-    """x + dropout(change + shift)."""
-    return _residual(x, change, shift, draw_seed(x, chance), None, None, chance, 0.0, x.dtype)[0]  # type: ignore[no-any-return]
-
-
 def add_norm(
     x: Tensor,
     change: Tensor,
@@ -124,7 +118,7 @@ def add_norm(
 @torch.library.custom_op(
     "bethink::residual",
     mutates_args=(),
-    schema="(Tensor x, Tensor? change, Tensor? shift, Tensor? seed, Tensor? weight, Tensor? bias, float chance, float eps,"
+    schema="(Tensor x, Tensor? change, Tensor? shift, Tensor? seed, Tensor weight, Tensor bias, float chance, float eps,"
     " ScalarType dtype) -> (Tensor, Tensor, Tensor, Tensor)",
 )
 def _residual(
@@ -132,57 +126,43 @@ def _residual(
     change: Tensor | None,
     shift: Tensor | None,
     seed: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
     chance: float,
     eps: float,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The sum, empty where nothing is added; its norm and, N 2, means and inverse deviations, empty where there is no weight; what dropout
-    kept, as `note` writes it."""
-    total, out, stats, kept = _results(x, change, seed, weight, dtype)
+    """The sum, empty where nothing is added; its norm; means and inverse deviations, N 2; what dropout kept, as `note` writes it."""
+    total, out, stats, kept = _results(x, change, seed, dtype)
     x, change = x.contiguous(), _whole(change)
     size, width = x.numel() // x.shape[-1], x.shape[-1]
     _forward[(triton.cdiv(size, ROWS.value),)](
-        x, either(change, x), either(shift, x), either(seed, x), either(weight, x), either(bias, x), total, out, stats, kept,
+        x, either(change, x), either(shift, x), either(seed, x), weight, bias, total, out, stats, kept,
         size, *odds(chance), eps,
-        adds=change is not None, shifts=shift is not None, drops=seed is not None, norms=weight is not None,
-        **tile(width),
+        adds=change is not None, shifts=shift is not None, drops=seed is not None, **tile(width),
     )  # fmt: skip
     return total, out, stats, kept
 
 
 @_residual.register_fake
-def _(
-    x: Tensor,
-    change: Tensor | None,
-    shift: Tensor | None,
-    seed: Tensor | None,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    chance: float,
-    eps: float,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return _results(x, change, seed, weight, dtype)
+def _(x, change, shift, seed, weight, bias, chance, eps, dtype):
+    return _results(x, change, seed, dtype)
 
 
 def _results(
-    x: Tensor, change: Tensor | None, seed: Tensor | None, weight: Tensor | None, dtype: torch.dtype
+    x: Tensor, change: Tensor | None, seed: Tensor | None, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     assert change is None or change.shape == x.shape, "kernels do not broadcast"
     total = x.new_empty(0) if change is None else x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, change.dtype))
     groups = -(-(x.numel() // x.shape[-1]) // ROWS.value)
     kept = x.new_empty(0 if seed is None else (groups, x.shape[-1]), dtype=torch.uint8)
-    if weight is None:
-        return total, x.new_empty(0), x.new_empty(0), kept
     return total, x.new_empty(x.shape, dtype=dtype), x.new_empty((*x.shape[:-1], 2), dtype=torch.float32), kept
 
 
 @torch.library.custom_op(
     "bethink::residual_backward",
     mutates_args=(),
-    schema="(Tensor total, Tensor stats, Tensor? to_total, Tensor? to_out, Tensor? kept, Tensor? weight, float chance, ScalarType? change)"
+    schema="(Tensor total, Tensor stats, Tensor? to_total, Tensor? to_out, Tensor? kept, Tensor weight, float chance, ScalarType? change)"
     " -> (Tensor, Tensor, Tensor)",
 )
 def _residual_backward(
@@ -191,7 +171,7 @@ def _residual_backward(
     to_total: Tensor | None,
     to_out: Tensor | None,
     kept: Tensor | None,
-    weight: Tensor | None,
+    weight: Tensor,
     chance: float,
     change: torch.dtype | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -202,7 +182,7 @@ def _residual_backward(
     programs = min(PROGRAMS, triton.cdiv(size, ROWS.value))
     parts = total.new_empty((programs, 3, width), dtype=torch.float32)
     _backward[(programs,)](
-        total, stats, either(to_total, total), either(to_out, total), either(kept, total), either(weight, total),
+        total, stats, either(to_total, total), either(to_out, total), either(kept, total), weight,
         to_x, to_change, parts, size, odds(chance)[1],
         adds=change is not None, drops=kept is not None, norms=to_out is not None, carries=to_total is not None,
         **tile(width),
@@ -211,16 +191,7 @@ def _residual_backward(
 
 
 @_residual_backward.register_fake
-def _(
-    total: Tensor,
-    stats: Tensor,
-    to_total: Tensor | None,
-    to_out: Tensor | None,
-    kept: Tensor | None,
-    weight: Tensor | None,
-    chance: float,
-    change: torch.dtype | None,
-) -> tuple[Tensor, Tensor, Tensor]:
+def _(total, stats, to_total, to_out, kept, weight, chance, change):
     return _gradients(total, to_out, change)
 
 

@@ -48,8 +48,16 @@ def _softmax_gradient(
         tl.store(logits + v, tl.where(v >= first, change, 0.0), mask=v < size)
 
 
-class CrossEntropy(torch.autograd.Function):
-    """See `losses.cross_entropy`. The gradient is made together with the loss, while the logits are still there."""
+def cross_entropy(
+    features: Tensor, table: Tensor, words: Tensor, shares: Tensor, weights: Tensor, evenly: float, first: int = 0
+) -> tuple[Tensor, Tensor]:
+    """See `losses.cross_entropy`."""
+    flat = features.flatten(0, 1), table, words.flatten(0, 1), shares.flatten(0, 1), weights.flatten()
+    return _CrossEntropy.apply(*flat, evenly, first)  # type: ignore[no-any-return]
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """The gradient is made together with the loss, while the logits are still there."""
 
     @staticmethod
     def forward(
