@@ -211,8 +211,9 @@ def cell(gain: Sequence[float] | None) -> str:
     """A gain, bold if both its bounds lie on one side of nothing."""
     if gain is None:
         return ""
-    mean, low, high = gain
-    return f"**{mean:+.1f}**" if low > 0 or high < 0 else f"{mean:+.1f}"
+    mean, *bounds = gain  # none where no bootstrap was made
+    sure = bounds and (bounds[0] > 0 or bounds[1] < 0)
+    return f"**{mean:+.1f}**" if sure else f"{mean:+.1f}"
 
 
 def point_table(record: Record, results: Sequence[Result]) -> list[str]:
@@ -294,6 +295,8 @@ def experiments(found: dict[str, Record]) -> str:
     ]
     for one in found.values():
         page += [f"## {one['title']}", "", one["about"], ""]
+        if one.get("table"):
+            page += table(*one["table"])
         if one.get("gains"):
             measures = list(one["gains"][0]["by"])
             rows = [[g["set"], g["curve"], g["over"], *(cell(g["by"].get(m)) for m in measures)] for g in one["gains"]]

@@ -71,9 +71,9 @@ SYSTEMS = (
     System("ped-without-token", "system=ped losses.token=0", (FIXED, SHORT), tested=()),
     System("ped-without-both", "system=ped losses.segment=0 losses.token=0", (FIXED, SHORT), tested=()),
     System("ped-published", "system=ped losses.token=1", (FIXED, SHORT, *PUBLISHED), tested=()),  # the released weights
-    System(  # all of the released settings: routing scale, weights of the losses, sampling of paths
+    System(  # all of the released settings: routing scale, way in, weights of the losses, sampling of paths, one learning rate
         "ped-released",
-        "system=ped model.capsules.scale=0.0625 losses.token=1 paths.sampling=released",
+        "system=ped model.capsules.scale=0.0625 model.capsules.entry=joint losses.token=1 paths.sampling=released train.new_rate=0",
         (FIXED, SHORT, FLIP, *PUBLISHED, "offline"),
         tested=(FIXED, SHORT, FLIP),
     ),
