@@ -14,6 +14,7 @@ import pytest
 
 from bethink import toy
 from bethink.analysis.degree import degree_knowledge
+from bethink.backend.torch import TorchBackend
 from bethink.evaluate import Result, evaluate
 from bethink.policy import parse
 from bethink.translator import Translator
@@ -69,6 +70,23 @@ def test_the_language_is_learned(ped: Translator) -> None:
         for a, b in zip(text.split(), pair.target.split(), strict=False)
     ]
     assert np.mean(right) >= 0.96
+
+
+def test_the_capsules_reach_what_is_written(ped: Translator) -> None:
+    """Setting them to zero changes the translation of a trained model."""
+    backend = ped.backend
+    assert isinstance(backend, TorchBackend)
+    capsules = backend.model.capsules
+    assert capsules is not None
+    sources = [pair.source for pair in PAIRS]
+    before = [t.text for t in ped.translate_many(sources, "wait-k:3")]
+    weights = capsules.vote.weight.detach().clone()
+    try:
+        capsules.vote.weight.data.zero_()
+        after = [t.text for t in ped.translate_many(sources, "wait-k:3")]
+    finally:
+        capsules.vote.weight.data.copy_(weights)
+    assert np.mean([a != b for a, b in zip(before, after, strict=True)]) > 0.05
 
 
 def test_waiting_longer_is_slower_and_better(results: dict[str, Result]) -> None:
