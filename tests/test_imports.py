@@ -26,7 +26,7 @@ LAYERS = [
     ["backend"],
     ["stream", "engine"],
     ["translator"],
-    ["hub", "live"],
+    ["engine_thread", "aio"],
     ["evaluate", "analysis", "serve", "train", "export"],
     ["client"],
     ["cli", "__main__", "simuleval"],

@@ -9,7 +9,7 @@ from bethink.policy import Action, parse
 from bethink.trace import Step, Translation
 
 if TYPE_CHECKING:
-    from bethink.live import AsyncSession, AsyncTranslator
+    from bethink.aio import AsyncSession, AsyncTranslator
     from bethink.translator import Session, Translator
 
 __version__ = "0.1.0"
@@ -36,7 +36,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(translator, name)
     if name in ("AsyncSession", "AsyncTranslator"):
-        from bethink import live
+        from bethink import aio
 
-        return getattr(live, name)
+        return getattr(aio, name)
     raise AttributeError(f"module 'bethink' has no attribute '{name}'")

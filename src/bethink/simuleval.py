@@ -64,7 +64,7 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
         if self._sentence is None:
             return WriteAction("", finished=True) if finished else ReadAction()
         for word in words:
-            self._sentence.hear(word)
+            self._sentence.feed(word)
         if finished and not self._sentence.stream.closed:
             self._sentence.close()
         self._engine.run()

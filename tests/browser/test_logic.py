@@ -97,7 +97,7 @@ def test_a_stream_that_cannot_go_on_begins_anew_with_the_open_sentence(run: Any)
         return {start: buffer.start(""), replay: buffer.replay(), position: buffer.position, generation: buffer.generation};
         """,
     )
-    assert found["start"] == {"type": "start", "version": 1, "model": "toy", "policy": "wait-k:k=2"}
+    assert found["start"] == {"type": "start", "version": 2, "model": "toy", "policy": "wait-k:k=2"}
     assert found["replay"] == [{"type": "text", "text": "b "}]
     assert (found["position"], found["generation"]) == (2, 1)
 

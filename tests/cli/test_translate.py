@@ -68,7 +68,7 @@ def test_json_lines_tell_every_step(
         for line in translate(capsys, "--model", str(model), "--policy", PE, "--json", str(text)).splitlines()
     ]
     assert "".join(step.get("text", "") for step in steps if step["action"] == "WRITE") == plain.replace("\n", "")
-    heard = [step["text"] for step in steps if step["action"] == "READ" and "text" in step]
+    heard = [step["text"] for step in steps if step["action"] == "READ" and step["text"]]
     assert heard == " ".join(sentences).split()
     times = [step["at"] for step in steps]
     assert times == sorted(times)
@@ -144,7 +144,7 @@ def test_rate_lets_words_arrive_at_a_speakers_pace(
     file.write_text("te himu nakoru .\n")
     out = translate(capsys, "--model", str(model), "--json", "--rate", "1200", str(file))
     steps = [json.loads(line) for line in out.splitlines()]
-    arrivals = [step["at"] for step in steps if step["action"] == "READ" and "text" in step]
+    arrivals = [step["at"] for step in steps if step["action"] == "READ" and step["text"]]
     assert len(arrivals) == 4
     assert all(
         at >= 50 * word for word, at in enumerate(arrivals, start=1)

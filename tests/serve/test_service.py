@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from bethink.hub import Counters
-from bethink.live import AsyncTranslator
+from bethink.aio import AsyncTranslator
+from bethink.engine_thread import Counters
 from bethink.serve.models import Model
 from bethink.serve.protocol import Start
 from bethink.serve.service import Service
@@ -29,13 +29,13 @@ def test_a_long_message_does_not_keep_the_others_waiting(model: Model) -> None:
         turns = 0
         service = Service([fresh(model, "toy")])
         async with service.running():
-            with service.speaker(Start()) as speaker:
-                reading = asyncio.create_task(read(speaker.messages()))
-                hearing = asyncio.create_task(speaker.hear("\u200b " * 10_000))
-                while not hearing.done():
+            with service.stream(Start()) as handler:
+                reading = asyncio.create_task(read(handler.messages()))
+                feeding = asyncio.create_task(handler.feed("\u200b " * 10_000))
+                while not feeding.done():
                     turns += 1
                     await asyncio.sleep(0)
-                await speaker.finish()
+                await handler.finish()
                 await reading
         return turns
 

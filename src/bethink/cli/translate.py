@@ -103,14 +103,10 @@ class Plain:
 
 
 class Json:
-    """Every step as a line of JSON, stamped with the milliseconds since the start."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
+    """Every step as a line of JSON."""
 
     def step(self, step: Step) -> None:
-        stamped = {**step.to_dict(), "at": round(1000 * (time.monotonic() - self._start))}
-        print(json.dumps(stamped, ensure_ascii=False), flush=True)
+        print(json.dumps(step.to_dict(), ensure_ascii=False), flush=True)
 
     def end_line(self) -> None:
         """A sentence's number says where it ends."""
@@ -145,11 +141,11 @@ class Speaker:
         return self._session.policy
 
     def say(self, text: str) -> Iterator[Step]:
-        self._session.push(text)
+        self._session.feed(text)
         return self._work()
 
     def finish(self) -> Iterator[Step]:
-        self._session.close()
+        self._session.finish()
         return self._work()
 
     def _work(self) -> Iterator[Step]:

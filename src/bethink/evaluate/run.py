@@ -270,7 +270,7 @@ def _listen(
     computing: list[float] = []
     for word in (*words, None):
         start = time.perf_counter()
-        sentence.close() if word is None else sentence.hear(word)
+        sentence.close() if word is None else sentence.feed(word)
         engine.run()
         answers.append(sentence.take())
         computing.append((time.perf_counter() - start) * 1000)

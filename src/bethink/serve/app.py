@@ -15,8 +15,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from bethink import __version__
-from bethink.serve.guard import Guard, answer
-from bethink.serve.http import describe, routes
+from bethink.serve.http import routes
+from bethink.serve.middleware import AccessMiddleware, answer
 from bethink.serve.protocol import PATH, Refusal
 from bethink.serve.service import Service
 from bethink.serve.socket import serve_socket
@@ -25,10 +25,6 @@ PAGE = Path(__file__).parent / "page"
 ABOUT = (
     "Simultaneous translation as a service. Live text goes through the WebSocket at /v1/stream, described in docs/protocol.md; "
     "what stands here is the HTTP side."
-)
-DOCS_STYLE = (
-    ":root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif}body{max-width:50rem;margin:2rem auto;padding:0 1rem}"
-    "pre{overflow:auto}h2{margin-top:2rem}"
 )
 METHODS = {"/v1/translate": "POST", "/v1/models": "GET", "/health": "GET", "/metrics": "GET"}
 TYPES = {
@@ -61,9 +57,8 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
         title="bethink", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
     )
     app.state.service = service
-    app.add_middleware(Guard, service=service)
+    app.add_middleware(AccessMiddleware, service=service)
     app.include_router(routes(service))
-    _add_docs(app)
     _add_errors(app)
 
     @app.websocket(PATH)
@@ -74,16 +69,6 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
         mimetypes.add_type(kind, suffix)
     app.mount("/", Page(directory=page, html=True))
     return app
-
-
-def _add_docs(app: FastAPI) -> None:
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return describe(app)
-
-    @app.get("/docs.css", include_in_schema=False)
-    async def style() -> Response:
-        return Response(DOCS_STYLE, media_type="text/css")
 
 
 def _add_errors(app: FastAPI) -> None:

@@ -1,27 +1,24 @@
-"""The HTTP side: whole texts, the models there are, health, metrics, and a description of all this that needs no script."""
+"""The HTTP side: whole texts, the models there are, health and metrics."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import html
-import json
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Any, TypeAlias
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from bethink.errors import BethinkError
-from bethink.serve.protocol import VERSION, LiveStep, Message, Refusal, Start, dumps
+from bethink.serve.protocol import VERSION, Message, Refusal, Start, dumps
 from bethink.serve.service import Service
-from bethink.serve.speaker import Speaker
-from bethink.trace import Step, Translation
+from bethink.serve.stream_handler import SentenceEnd, StreamHandler
 
-Messages: TypeAlias = AsyncGenerator[LiveStep | Message]
+Messages: TypeAlias = AsyncGenerator[Message]
 
 LOG = logging.getLogger("bethink.serve")
 EVENTS = "text/event-stream"
@@ -110,7 +107,7 @@ def routes(service: Service) -> APIRouter:
             messages = _messages(service, start, order.text)
             first = await anext(messages)  # what is refused is refused with a status, before the stream begins
             return Events(first, messages, service.limits.slow)
-        work = asyncio.create_task(_whole(_messages(service, start, order.text)))
+        work = asyncio.create_task(_whole(service, start, order.text))
         return JSONResponse(await _unless_gone(request, work))
 
     @router.get("/v1/models", summary="The models that are served", response_model=ModelsOut, responses=refusals)
@@ -125,7 +122,7 @@ def routes(service: Service) -> APIRouter:
     )
     async def health() -> Response:
         status = await service.health()
-        body = {"status": status, "streams": len(service.speakers)}
+        body = {"status": status, "streams": len(service.streams)}
         return JSONResponse(body, status_code=200 if status == "ready" else 503, headers={"Cache-Control": "no-store"})
 
     @router.get(
@@ -139,56 +136,54 @@ def routes(service: Service) -> APIRouter:
 
 async def _messages(service: Service, start: Start, text: str) -> Messages:
     """A stream whose text is all there: `ready`, steps, sentences, `final`."""
-    with service.speaker(start) as speaker:
-        yield {"type": "ready", "version": VERSION, "model": speaker.model.name, "policy": str(speaker.policy)}
-        speaking = asyncio.create_task(_say(speaker, text))
-        ended = "gone"
-        try:
-            async for messages in speaker.messages():
-                for message in messages:
-                    yield message
-            ended = "done"
-        except BethinkError as error:
-            ended = error.code if isinstance(error, Refusal) else "internal"
-            raise
-        finally:
-            service.metrics.closed.labels(reason=ended).inc()
-            speaking.cancel()
-            await asyncio.gather(speaking, return_exceptions=True)
+    async with _feeding(service, start, text) as handler:
+        yield {"type": "ready", "version": VERSION, "model": handler.model.name, "policy": str(handler.policy)}
+        async for messages in handler.messages():
+            for message in messages:
+                yield message
 
 
-async def _say(speaker: Speaker, text: str) -> None:
-    await speaker.hear(text)
-    await speaker.finish()
-
-
-async def _whole(messages: Messages) -> Message:
-    """All messages as one answer."""
-    ready = await anext(messages)
-    assert not isinstance(ready, LiveStep), "'ready' comes first"
+async def _whole(service: Service, start: Start, text: str) -> Message:
+    """The translation of a whole text in one answer. Of its steps, which may be many, none are kept."""
     sentences: list[Message] = []
-    steps: list[Step] = []
-    latency: dict[str, float] = {}
-    async for message in messages:
-        if isinstance(message, LiveStep):
-            steps.append(message.to_step())
-        elif message["type"] == "sentence":
-            sentences.append(_sentence(Translation.of(steps)))
-            steps.clear()
-        else:
-            latency = message["latency"]
+    async with _feeding(service, start, text) as handler:
+        policy = str(handler.policy)
+        async for events in handler.events():
+            for end in events:
+                if isinstance(end, SentenceEnd):
+                    told = end.translation
+                    sentences.append({"source": " ".join(told.source), "text": told.text, "delays": end.delays})
+        latency = handler.latency()
     return {
-        "model": ready["model"],
-        "policy": ready["policy"],
+        "model": handler.model.name,
+        "policy": policy,
         "text": " ".join(sentence["text"] for sentence in sentences if sentence["text"]),
         "sentences": sentences,
         "latency": latency,
     }
 
 
-def _sentence(told: Translation) -> Message:
-    """Without its steps, of which a long text has more than should be kept."""
-    return {"source": " ".join(told.source), "text": told.text, "delays": told.delays}
+@contextlib.asynccontextmanager
+async def _feeding(service: Service, start: Start, text: str) -> AsyncIterator[StreamHandler]:
+    """A stream that a task feeds with the whole text, and that is counted by how it ends."""
+
+    async def feed() -> None:
+        await handler.feed(text)
+        await handler.finish()
+
+    ended = "gone"
+    with service.stream(start) as handler:
+        feeding = asyncio.create_task(feed())
+        try:
+            yield handler
+            ended = "done"
+        except BethinkError as error:
+            ended = error.code if isinstance(error, Refusal) else "internal"
+            raise
+        finally:
+            service.metrics.closed.labels(reason=ended).inc()
+            feeding.cancel()
+            await asyncio.gather(feeding, return_exceptions=True)
 
 
 async def _unless_gone(request: Request, work: asyncio.Task[Message]) -> Message:
@@ -206,7 +201,7 @@ async def _unless_gone(request: Request, work: asyncio.Task[Message]) -> Message
 class Events(StreamingResponse):
     """Server-sent events, whose source is closed however they end."""
 
-    def __init__(self, first: LiveStep | Message, messages: Messages, slow: float) -> None:
+    def __init__(self, first: Message, messages: Messages, slow: float) -> None:
         self._events = _events(first, messages, slow)
         super().__init__(self._events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
 
@@ -215,11 +210,11 @@ class Events(StreamingResponse):
             await super().__call__(scope, receive, send)
 
 
-async def _events(first: LiveStep | Message, messages: Messages, slow: float) -> AsyncGenerator[str]:
+async def _events(first: Message, messages: Messages, slow: float) -> AsyncGenerator[str]:
     """Whoever needs more than `slow` seconds to take an event gets no more."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "events are sent from a task"
-    message: LiveStep | Message | None = first
+    message: Message | None = first
     async with contextlib.aclosing(messages):
         while message is not None:
             alarm = loop.call_later(slow, task.cancel)
@@ -230,7 +225,7 @@ async def _events(first: LiveStep | Message, messages: Messages, slow: float) ->
             message = await _next(messages)
 
 
-async def _next(messages: Messages) -> LiveStep | Message | None:
+async def _next(messages: Messages) -> Message | None:
     try:
         return await anext(messages, None)
     except Refusal as refusal:
@@ -240,37 +235,6 @@ async def _next(messages: Messages) -> LiveStep | Message | None:
         return Refusal("internal", "the server failed; try again").to_message()
 
 
-def _event(message: LiveStep | Message) -> str:
-    body = message.to_message() if isinstance(message, LiveStep) else message
-    number = f"id: {message.n}\n" if isinstance(message, LiveStep) else ""
-    return f"event: {body['type']}\n{number}data: {dumps(body)}\n\n"
-
-
-def describe(app: FastAPI) -> HTMLResponse:
-    """The OpenAPI document as a page without scripts, for those who read it where no network is."""
-    document = app.openapi()
-    parts = [
-        "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
-        f"<title>{_safe(document['info']['title'])}</title><link rel=stylesheet href=/docs.css>",
-        f"<h1>{_safe(document['info']['title'])}</h1><p>{_safe(document['info']['description'])}</p>",
-    ]
-    for path, methods in document["paths"].items():
-        for method, told in methods.items():
-            parts.append(
-                f"<h2><code>{method.upper()} {_safe(path)}</code></h2><p>{_safe(told.get('summary', ''))}.</p>"
-            )
-            parts.append(f"<p>{_safe(told.get('description', ''))}</p>")
-            parts.append(_folded("request", told.get("requestBody")) + _folded("responses", told.get("responses")))
-    parts.append("<h2>Schemas</h2>" + "".join(_folded(*pair) for pair in document["components"]["schemas"].items()))
-    parts.append("<p>The same for programs: <a href=/openapi.json>openapi.json</a>.</p></html>")
-    return HTMLResponse("".join(parts))
-
-
-def _folded(name: str, value: object) -> str:
-    if not value:
-        return ""
-    return f"<details><summary>{_safe(name)}</summary><pre>{_safe(json.dumps(value, indent=1))}</pre></details>"
-
-
-def _safe(text: str) -> str:
-    return html.escape(text)
+def _event(message: Message) -> str:
+    number = f"id: {message['n']}\n" if message["type"] == "step" else ""
+    return f"event: {message['type']}\n{number}data: {dumps(message)}\n\n"

@@ -9,21 +9,21 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from bethink.hub import Counters
+from bethink.engine_thread import Counters
 from bethink.policy import Action
-from bethink.serve.protocol import LiveStep
+from bethink.trace import Step
 
-LAGS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
+LAGS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 _ENGINE = {  # of each model's engine: name, kind, help
     "sessions": (GaugeMetricFamily, "Sessions that are open."),
     "ready": (GaugeMetricFamily, "Streams that can move and wait for their turn."),
-    "queued": (GaugeMetricFamily, "Pieces of text that were fed and not yet heard."),
+    "queued": (GaugeMetricFamily, "Pieces of text that wait for the engine."),
     "rounds": (CounterMetricFamily, "Batched calls of the decoder."),
     "rows": (CounterMetricFamily, "Decoder positions computed."),
     "written": (CounterMetricFamily, "Target tokens written."),
-    "capacity": (GaugeMetricFamily, "Speakers that it could follow, by what words have cost lately."),
+    "capacity": (GaugeMetricFamily, "Speakers that the engine could follow, by what words have cost lately."),
     "failures": (CounterMetricFamily, "Times the model failed, each ending the sessions then open."),
 }
 
@@ -61,13 +61,13 @@ class Metrics:
         """Add what the engines count themselves, asked for when somebody looks."""
         self.registry.register(_Engines(counters))
 
-    def sent(self, step: LiveStep) -> None:
+    def sent(self, step: Step) -> None:
         if step.action is Action.READ:
             self._read.inc()
             return
         self._wrote.inc()
         if step.text:
-            self.lag.observe(step.lag / 1000)
+            self.lag.observe((step.lag or 0) / 1000)
 
     def page(self) -> bytes:
         return generate_latest(self.registry)

@@ -15,7 +15,7 @@ import uvicorn
 from bethink.errors import UsageError
 from bethink.serve.app import create_app
 from bethink.serve.service import Service
-from bethink.serve.wire import Gathering, Impatient
+from bethink.serve.uvicorn_protocols import BatchingWebSocket, DeadlineHTTP
 
 LOG = logging.getLogger("bethink.serve")
 BACKLOG = 2048  # connections the system holds while we are busy
@@ -45,7 +45,7 @@ class Server(uvicorn.Server):
     def drain(self) -> None:
         """Begin to stop; from the event loop."""
         if self._draining is None:
-            LOG.info("stopping: %d streams finish their sentence", len(self._service.speakers))
+            LOG.info("stopping: %d streams finish their sentence", len(self._service.streams))
             self._draining = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:
@@ -82,8 +82,8 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
     """`proxy` is the address of a reverse proxy whose X-Forwarded-For is believed."""
     config = uvicorn.Config(
         create_app(service),
-        http=type("Impatient", (Impatient,), {"patience": service.limits.start}),
-        ws=Gathering,
+        http=type("HTTP", (DeadlineHTTP,), {"deadline": service.limits.start}),
+        ws=BatchingWebSocket,
         ws_max_size=service.limits.message,
         ws_ping_interval=PING,
         ws_ping_timeout=None,  # a client that is held back cannot answer; the system finds the dead ones

@@ -9,14 +9,15 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from bethink.engine_thread import Counters
 from bethink.errors import BethinkError
-from bethink.hub import Counters
-from bethink.serve.doors import Doors, Rate
+from bethink.serve.auth import Access, RateLimiter
 from bethink.serve.limits import Limits, Pressure
 from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
-from bethink.serve.protocol import Mark, Refusal, Start
-from bethink.serve.speaker import Speaker
+from bethink.serve.protocol import Refusal, Start
+from bethink.serve.stream_handler import StreamHandler
+from bethink.trace import ResumePoint
 
 PROBE = "a ."  # a text that every model can translate somehow
 PROBE_SECONDS, PROBE_EVERY = 5.0, 2.0
@@ -29,13 +30,13 @@ COMFORT = 0.85  # of what would take all of the engine's time
 class Service:
     models: Sequence[Model]  # the first is the default
     limits: Limits = field(default_factory=Limits)
-    doors: Doors = field(default_factory=lambda: Doors("127.0.0.1"))
+    access: Access = field(default_factory=lambda: Access("127.0.0.1"))
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
         self.pressure = Pressure()
-        self.rate = Rate(self.limits.rate, self.limits.burst)
-        self.speakers: set[Speaker] = set()
+        self.rate = RateLimiter(self.limits.rate, self.limits.burst)
+        self.streams: set[StreamHandler] = set()
         self.sockets = 0
         self.draining = False
         self._health = ("failing", 0.0)
@@ -53,8 +54,8 @@ class Service:
                 yield
             finally:
                 sampling.cancel()
-                for speaker in list(self.speakers):
-                    speaker.stop()
+                for handler in list(self.streams):
+                    handler.stop()
 
     def counters(self) -> dict[str, Counters]:
         with contextlib.suppress(BethinkError):  # not running yet, or no more
@@ -77,30 +78,30 @@ class Service:
         raise Refusal("model", f"no model named '{name[:80]}' is served here; there are {there}")
 
     @contextlib.contextmanager
-    def speaker(self, start: Start) -> Iterator[Speaker]:
+    def stream(self, start: Start) -> Iterator[StreamHandler]:
         """A place for one more stream, or a refusal; given back at the end."""
         model = self.model(start.model)
-        mark = self._mark(model, start)
-        policy = model.policy(mark.policy)
+        begin = self._begin(model, start)
+        policy = model.policy(begin.policy)
         if self.draining:
             raise Refusal("draining", "this server is about to stop; connect again in a moment")
-        if len(self.speakers) >= self.limits.streams:
+        if len(self.streams) >= self.limits.streams:
             raise Refusal("full", f"all {self.limits.streams} streams of this server are taken; try again later")
-        if start.resume is None:  # who was here before may come back
-            self._spare_the_others(model)
-        speaker = Speaker(model, policy, mark, start.resume, self.metrics, self.pressure)
-        self.speakers.add(speaker)
+        if start.resume is None:  # a client that was here before may come back
+            self._check_capacity(model)
+        handler = StreamHandler(model, policy, begin, start.resume, self.metrics, self.pressure)
+        self.streams.add(handler)
         self.metrics.streams.inc()
         self.metrics.opened.labels(resumed=str(start.resume is not None).lower()).inc()
         try:
-            yield speaker
+            yield handler
         finally:
-            speaker.close()
-            self.speakers.discard(speaker)
+            handler.close()
+            self.streams.discard(handler)
             self.metrics.streams.dec()
 
-    def _spare_the_others(self, model: Model) -> None:
-        """Refuses a stream that would make those that are here wait: when they do already, or, where words begin to wait, would soon."""
+    def _check_capacity(self, model: Model) -> None:
+        """Refuses a stream that would make the others wait: when they do already, or soon would."""
         behind, engine = self.pressure.seconds, model.live.counters()
         room = COMFORT * engine.capacity
         if behind > self.limits.lag:
@@ -108,15 +109,15 @@ class Service:
         if behind > NOTICED * self.limits.lag and engine.sessions >= room:
             raise Refusal("full", f"this server can follow {math.ceil(room)} speakers at present; try again later")
 
-    def _mark(self, model: Model, start: Start) -> Mark:
+    def _begin(self, model: Model, start: Start) -> ResumePoint:
         if start.resume is None:
-            return Mark(model.identity, str(model.policy(start.policy)))
-        if start.resume.mark.model != model.identity:
+            return ResumePoint(str(model.policy(start.policy)))
+        if start.resume.model != model.identity:
             raise Refusal(
                 "changed",
                 f"the model '{model.name}' is not the one this stream began with; start anew without 'resume'",
             )
-        return start.resume.mark
+        return start.resume.point
 
     # being well, and ending
 
@@ -142,7 +143,7 @@ class Service:
     async def drain(self) -> None:
         """No new streams; those here finish their sentence and are told to come back."""
         self.draining = True
-        waiting = [asyncio.create_task(speaker.drain(self.limits.drain)) for speaker in list(self.speakers)]
+        waiting = [asyncio.create_task(handler.drain(self.limits.drain)) for handler in list(self.streams)]
         if waiting:
             await asyncio.wait(waiting)
 

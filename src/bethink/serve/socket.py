@@ -13,12 +13,11 @@ from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from bethink.errors import BethinkError
-from bethink.serve.doors import bearer
+from bethink.serve.auth import bearer
 from bethink.serve.protocol import (
     VERSION,
     Change,
     End,
-    LiveStep,
     Message,
     Refusal,
     Request,
@@ -26,10 +25,11 @@ from bethink.serve.protocol import (
     Text,
     dumps,
     read_request,
-    units,
+    resume_message,
 )
 from bethink.serve.service import Service
-from bethink.serve.speaker import Speaker
+from bethink.serve.stream_handler import StreamHandler
+from bethink.trace import units
 
 LOG = logging.getLogger("bethink.serve")
 GOODBYE = 2.0  # seconds for a last message to somebody who may not be reading
@@ -88,9 +88,9 @@ class Connection:
 
     async def _converse(self) -> None:
         start = await self._greet()
-        with self._service.speaker(start) as speaker:
-            await self._send(self._ready(speaker, start))
-            await self._both(speaker)
+        with self._service.stream(start) as handler:
+            await self._send(self._ready(handler, start))
+            await self._both(handler)
 
     async def _greet(self) -> Start:
         """The client's `start`, if it comes in time and may come in."""
@@ -100,34 +100,32 @@ class Connection:
         if not isinstance(start, Start):
             raise Refusal("invalid", "the first message must be 'start'")
         tokens = (bearer(self._socket.headers.get("authorization")), start.token)
-        if not any(map(self._service.doors.opens_for, tokens)):
+        if not any(map(self._service.access.allows_token, tokens)):
             raise Refusal("unauthorized", "this server wants a token, and this is not it")
         return start
 
-    def _ready(self, speaker: Speaker, start: Start) -> Message:
+    def _ready(self, handler: StreamHandler, start: Start) -> Message:
         LOG.info("session %s began%s", self.session, " again" if start.resume else "")
         return {
             "type": "ready",
             "version": VERSION,
             "session": self.session,
-            "model": speaker.model.name,
-            "policy": str(speaker.policy),
+            "model": handler.model.name,
+            "policy": str(handler.policy),
             "limits": {"message": self._limits.message, "text": self._limits.text, "idle": self._limits.idle},
-            "resume": speaker.mark.to_message(),
+            "resume": resume_message(handler.model.identity, handler.resume),
         }
 
-    async def _both(self, speaker: Speaker) -> None:
+    async def _both(self, handler: StreamHandler) -> None:
         """Listens and tells at once, until all is told, one of them fails, or the server stops."""
-        listening, telling = _task(self._listen(speaker)), _task(self._tell(speaker))
-        waiting: set[asyncio.Future[None]] = {listening, telling, speaker.warned}
+        listening, telling = _task(self._listen(handler)), _task(self._tell(handler))
+        waiting: set[asyncio.Future[None]] = {listening, telling, handler.warned}
         try:
             while not telling.done():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if speaker.warned in done:
+                if handler.warned in done:
                     await self._send({"type": "reconnect", "after": RECONNECT})
-                if (
-                    listening in done and not speaker.stopped.done()
-                ):  # then its complaint would only be that it was stopped
+                if listening in done and not handler.closed:  # else it could only complain of being stopped
                     listening.result()
             telling.result()
         finally:
@@ -135,29 +133,29 @@ class Connection:
                 task.cancel()
             await asyncio.gather(listening, telling, return_exceptions=True)
 
-    async def _listen(self, speaker: Speaker) -> None:
+    async def _listen(self, handler: StreamHandler) -> None:
         """Reads on only when what was read has been handed over: a client that is too fast is held by its own connection."""
         while True:
             request = await self._receive(self._limits.idle, "nothing was said for too long")
             if isinstance(request, Text):
-                if speaker.heard + units(request.text) > self._limits.text:
+                if handler.units + units(request.text) > self._limits.text:
                     raise Refusal("text", f"one stream may have {self._limits.text} characters; this is more")
-                await speaker.hear(request.text)
+                await handler.feed(request.text)
             elif isinstance(request, Change):
-                await self._change(speaker, request)
+                await self._change(handler, request)
             elif isinstance(request, End):
-                return await speaker.finish()
+                return await handler.finish()
             else:
                 raise Refusal("invalid", "'start' can be said only once")
 
-    async def _change(self, speaker: Speaker, request: Change) -> None:
+    async def _change(self, handler: StreamHandler, request: Change) -> None:
         try:
-            speaker.change(speaker.model.policy(request.policy))
+            handler.policy = handler.model.policy(request.policy)
         except Refusal as refusal:
             await self._send(Refusal(refusal.code, str(refusal), fatal=False).to_message())
 
-    async def _tell(self, speaker: Speaker) -> None:
-        async for messages in speaker.messages():
+    async def _tell(self, handler: StreamHandler) -> None:
+        async for messages in handler.messages():
             await self._send(*messages)
 
     async def _receive(self, seconds: float, complaint: str) -> Request:
@@ -174,13 +172,11 @@ class Connection:
             raise Refusal("size", f"a frame may have {self._limits.message} bytes; this one has more")
         return read_request(message["text"])
 
-    async def _send(self, *messages: LiveStep | Message) -> None:
+    async def _send(self, *messages: Message) -> None:
         try:
             async with asyncio.timeout(self._limits.slow):
                 for message in messages:
-                    await self._socket.send_text(
-                        dumps(message.to_message() if isinstance(message, LiveStep) else message)
-                    )
+                    await self._socket.send_text(dumps(message))
         except TimeoutError:
             raise Refusal("slow", f"nothing was read for {self._limits.slow:g} seconds") from None
 

@@ -17,7 +17,7 @@ TOKEN = "BETHINK_TOKEN"
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Rate:
+class RateLimiter:
     """A bucket of permits for each address, filled at an even pace; the addresses longest away are forgotten first."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Rate:
 
     def allows(self, address: str) -> bool:
         """Takes a permit if there is one."""
-        now, key = self._clock(), _household(address)
+        now, key = self._clock(), _network(address)
         left, then = self._buckets.pop(key, (float(self._burst), now))
         left = min(float(self._burst), left + (now - then) * self._rate)
         self._buckets[key] = (left - 1 if left >= 1 else left, now)
@@ -37,7 +37,7 @@ class Rate:
         return left >= 1
 
 
-def _household(address: str) -> str:
+def _network(address: str) -> str:
     """An IPv6 customer has 2^64 addresses, but one network."""
     try:
         parsed = ipaddress.ip_address(address)
@@ -50,7 +50,7 @@ def _household(address: str) -> str:
     return address
 
 
-class Doors:
+class Access:
     """Who may come in: by which name the server was called, from whose page, and with which token."""
 
     def __init__(self, host: str, origins: Iterable[str] = (), token: str | None = None) -> None:
@@ -59,11 +59,11 @@ class Doors:
         self._anywhere = not is_local(host) and not self._origins
         self._token = token
 
-    def knows_host(self, host: str) -> bool:
+    def allows_host(self, host: str) -> bool:
         """Whether a request names this server; another name means that somebody's page plays with its DNS."""
         return self._anywhere or _hostname(host) in LOCAL or _hostname(host) in self._names
 
-    def knows_origin(self, origin: str | None, host: str) -> bool:
+    def allows_origin(self, origin: str | None, host: str) -> bool:
         """Whether a page may ask; programs that are not browsers send no origin."""
         if origin is None or origin in self._origins:
             return True
@@ -71,13 +71,13 @@ class Doors:
             asked = urlsplit(origin)
         except ValueError:
             return False
-        return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.knows_host(host)
+        return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.allows_host(host)
 
     @property
-    def locked(self) -> bool:
+    def needs_token(self) -> bool:
         return self._token is not None
 
-    def opens_for(self, token: str) -> bool:
+    def allows_token(self, token: str) -> bool:
         """Compares in a time that says nothing about how much was right."""
         return self._token is None or hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 

@@ -1,4 +1,4 @@
-"""Stands before everything else: who may ask at all, how often, how much at once, and which headers every answer carries."""
+"""Runs before everything else: who may ask at all, how often, how much at once, and which headers every answer carries."""
 
 from __future__ import annotations
 
@@ -9,23 +9,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bethink.serve.doors import bearer
+from bethink.serve.auth import bearer
 from bethink.serve.protocol import PATH, Refusal
 from bethink.serve.service import Service
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "font-src 'self'",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -56,7 +46,7 @@ def answer(refusal: Refusal) -> JSONResponse:
     return JSONResponse({"error": {"code": refusal.code, "message": str(refusal)}}, status_code=status, headers=headers)
 
 
-class Guard:
+class AccessMiddleware:
     """ASGI middleware."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
@@ -72,39 +62,35 @@ class Guard:
             self._service.metrics.rejects.labels(reason=refusal.code).inc()
             return await answer(refusal)(scope, receive, _with_headers(send))
         if scope["type"] == "http":
-            receive, send = self._bounded(receive), _with_headers(send)
+            receive, send = self._limited(receive), _with_headers(send)
         return await self._app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
-        headers, doors = Headers(scope=scope), self._service.doors
+        headers, access = Headers(scope=scope), self._service.access
         host, path = headers.get("host", ""), scope["path"]
-        if not doors.knows_host(host):
-            raise Refusal(
-                "origin", "this server does not answer under that name; its operator can add it with --origin"
-            )
+        if not access.allows_host(host):
+            raise Refusal("origin", "this server does not answer under that name; --origin can add it")
         asks = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
-        if asks and not doors.knows_origin(headers.get("origin"), host):
-            raise Refusal(
-                "origin", "pages of other sites may not ask this server; its operator can allow one with --origin"
-            )
+        if asks and not access.allows_origin(headers.get("origin"), host):
+            raise Refusal("origin", "pages of other sites may not use this server; --origin can allow one")
         if scope["type"] == "websocket":
             if path != PATH:
                 raise Refusal("not_found", f"the only socket here is {PATH}")
             return  # the rest is said on the socket, where a browser can read it
         if path.startswith("/v1/"):
             self._service.admit((scope.get("client") or ("",))[0])
-        if path.startswith(("/v1/", "/metrics")) and not doors.opens_for(bearer(headers.get("authorization"))):
+        if path.startswith(("/v1/", "/metrics")) and not access.allows_token(bearer(headers.get("authorization"))):
             raise Refusal("unauthorized", "this server wants its token, as in: Authorization: Bearer TOKEN")
         if int(_digits(headers.get("content-length"))) > self._service.limits.body:
             raise Refusal("text", f"a request may have {self._service.limits.body} bytes; this one has more")
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _limited(self, receive: Receive) -> Receive:
         """Also for bodies that do not say how long they are, and for those that never end, however little by little."""
         limits = self._service.limits
         deadline = asyncio.get_running_loop().time() + limits.start
         size, complete = 0, False
 
-        async def bounded() -> Message:
+        async def limited() -> Message:
             nonlocal size, complete
             if complete:
                 return await receive()
@@ -119,7 +105,7 @@ class Guard:
                 raise HTTPException(413, f"a request may have {limits.body} bytes; this one has more")
             return message
 
-        return bounded
+        return limited
 
 
 def _with_headers(send: Send) -> Send:
