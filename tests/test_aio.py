@@ -158,7 +158,7 @@ def test_a_policy_is_checked_at_once_and_used_from_the_next_sentence_on() -> Non
         async with AsyncTranslator(model) as live, live.session("wait-k:1") as session:
             await session.feed("a b end. ")
             await settled(lambda: session._mailbox.session.resting and not session._mailbox.inbox)
-            session.policy = "offline"
+            await session.change("offline")
             assert session.policy == parse("offline")
             await session.feed("c d e")
             await session.finish()
@@ -166,7 +166,7 @@ def test_a_policy_is_checked_at_once_and_used_from_the_next_sentence_on() -> Non
             assert [step.action for step in steps[:4]] == [Action.READ] * 4
             model.backend.capsules = False  # type: ignore[misc]
             with pytest.raises(ModelError, match="no capsules"):
-                session.policy = "pe"
+                await session.change("pe")
             with pytest.raises(ModelError, match="no capsules"):
                 live.session("pe")
             with pytest.raises(UsageError, match="Did you mean 'wait-k'"):

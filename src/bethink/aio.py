@@ -11,7 +11,6 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from types import TracebackType
 from typing import Self
 
 from bethink.engine import Engine
@@ -50,14 +49,11 @@ class AsyncTranslator:
         self._thread.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         thread, self._thread = self._running, None
+        left = UsageError("the AsyncTranslator was closed while this session was open; finish sessions first")
         for mailbox in thread.stop():
-            mailbox.error = UsageError(
-                "the AsyncTranslator was closed while this session was open; finish sessions first"
-            )
+            mailbox.error = left
             mailbox.wake()
         await asyncio.to_thread(thread.join)
 
@@ -110,32 +106,14 @@ class AsyncSession:
     def __init__(
         self, translator: Translator, thread: EngineThread, policy: Policy, begin: ResumePoint | None = None
     ) -> None:
-        self._policy = policy  # the last one asked for
+        self.policy = policy  # the last one asked for
         self._translator = translator
         self._thread = thread
-        self._room, self._news = asyncio.Event(), asyncio.Event()
+        self._news = asyncio.Event()  # there may be steps, room or an error
         self._feeding = asyncio.Lock()  # so that two tasks which feed at once do not mix their texts
-        self._mailbox = Mailbox(translator.session(policy, engine=thread.engine, begin=begin), self._wake)
+        session = translator.session(policy, engine=thread.engine, begin=begin)
+        self._mailbox = Mailbox(session, self._news.set)
         thread.open(self._mailbox)
-
-    @property
-    def policy(self) -> Policy:
-        """May be changed at any time; raises for what the model cannot serve.
-
-        The last one asked for. A change holds for sentences whose first word is completed by text fed after it.
-        """
-        return self._policy
-
-    @policy.setter
-    def policy(self, policy: str | Policy) -> None:
-        self._policy = self._translator.served(policy)
-        if (inbox := self._mailbox.inbox) and not isinstance(
-            inbox[-1][1], str | None
-        ):  # nothing was fed under that one
-            with contextlib.suppress(IndexError):  # the thread may have taken it
-                inbox.pop()
-        inbox.append((time.monotonic(), self._policy))
-        self._thread.note(self._mailbox)
 
     @property
     def waited(self) -> float:
@@ -152,17 +130,19 @@ class AsyncSession:
         A feed that is cancelled while it waits may have been taken in part.
         """
         require_text(text, "the text")
-        arrived = time.monotonic()
-        async with self._feeding:
-            self._check_open()
-            for start in range(0, len(text), PIECE):
-                await self._put(arrived, text[start : start + PIECE])
+        await self._put(*(text[start : start + PIECE] for start in range(0, len(text), PIECE)))
+
+    async def change(self, policy: str | Policy) -> None:
+        """Another policy, for sentences whose first word is completed by text fed from now on.
+
+        Raises at once for one that the model cannot serve.
+        """
+        self.policy = self._translator.served(policy)
+        await self._put(self.policy)
 
     async def finish(self) -> None:
         """The text is complete: what is left of it is translated, and the iteration over its steps ends there."""
-        arrived = time.monotonic()
-        async with self._feeding:
-            await self._put(arrived, None)
+        await self._put(None)
 
     async def feed_all(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
         """Feed all chunks and finish; if they end with an error or are cancelled, the reader sees it."""
@@ -183,7 +163,7 @@ class AsyncSession:
     def close(self) -> None:
         """Drop everything in flight; whoever reads comes to the end, whoever feeds gets an error."""
         self._thread.close(self._mailbox)
-        self._wake()
+        self._news.set()
 
     def __aiter__(self) -> Self:
         return self
@@ -216,20 +196,20 @@ class AsyncSession:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self.close()
 
-    async def _put(self, arrived: float, piece: str | None) -> None:
-        mailbox = self._mailbox
-        self._check_open()
-        while len(mailbox.inbox) >= INBOX:
-            self._room.clear()
-            await self._room.wait()
+    async def _put(self, *items: str | Policy | None) -> None:
+        mailbox, arrived = self._mailbox, time.monotonic()
+        async with self._feeding:
             self._check_open()
-        mailbox.inbox.append((arrived, piece))
-        self._thread.note(mailbox)
+            for item in items:
+                while len(mailbox.inbox) >= INBOX:
+                    self._news.clear()
+                    await self._news.wait()
+                    self._check_open()
+                mailbox.inbox.append((arrived, item))
+                self._thread.note(mailbox)
 
     def _fail(self, error: Exception) -> None:
         self._mailbox.error = self._mailbox.error or error
@@ -240,10 +220,6 @@ class AsyncSession:
             raise self._mailbox.error
         if self._mailbox.closed:
             raise UsageError("this session is closed; open another one")
-
-    def _wake(self) -> None:
-        self._room.set()
-        self._news.set()
 
 
 def _wake(mailboxes: Sequence[Mailbox]) -> None:

@@ -89,11 +89,12 @@ class Mailbox:
     def feed(self) -> None:
         """Feed the session, as much as one round may; not while a sentence waits for the one before it."""
         taken = 0
-        while self.inbox and taken < PIECE and not (self.full or self._finishing or self.session.backlog):
+        stops = self.closed or self.full or self._finishing
+        while self.inbox and taken < PIECE and not (stops or self.session.backlog):
             at, item = self.inbox.popleft()
             if item is None:
                 self.session.finish(at)
-                self._finishing = True
+                self._finishing = stops = True
             elif isinstance(item, str):
                 self.session.feed(item, at)
                 taken += len(item)
@@ -187,7 +188,7 @@ class EngineThread(threading.Thread):
         mailboxes = list(self._active)
         began, rows, read = time.monotonic(), self.engine.rows, self._read
         for mailbox in mailboxes:
-            self._attend(mailbox, self._feed)
+            self._attend(mailbox, Mailbox.feed)
         self.engine.round()
         for mailbox in mailboxes:
             self._attend(mailbox, self._collect)
@@ -198,10 +199,6 @@ class EngineThread(threading.Thread):
                 self._active.pop(mailbox, None)
             if mailbox.closed:
                 mailbox.session.abandon()
-
-    def _feed(self, mailbox: Mailbox) -> None:
-        if not mailbox.closed:
-            mailbox.feed()
 
     def _collect(self, mailbox: Mailbox) -> None:
         for step in mailbox.collect():

@@ -166,10 +166,13 @@ def test_a_model_that_fails_ends_the_events_with_an_error(model: Model, monkeypa
 def test_steps_of_sentences_that_are_done_are_not_kept(model: Model) -> None:
     mine = 300  # sentences, which have about 20 steps each
 
+    async def here() -> bool:
+        return False
+
     async def scene() -> tuple[int, int]:
         service, most = Service([Model("toy", model.translator, AsyncTranslator(model.translator))]), 0
         async with service.running():
-            whole = asyncio.create_task(_whole(service, Start(), "te riki nakoru . " * mine))
+            whole = asyncio.create_task(_whole(service, Start(), "te riki nakoru . " * mine, here))
             while not whole.done():
                 most = max(most, sum(type(thing) is Step for thing in gc.get_objects()))
                 await asyncio.sleep(0.05)
@@ -232,7 +235,7 @@ def test_metrics(model: Model) -> None:
         assert "bethink_streams 0.0" in page
         for name in (
             "bethink_lag_seconds_bucket",
-            "bethink_batch_size_bucket",
+            "bethink_engine_batch",
             "bethink_engine_ready",
             "process_resident_memory_bytes",
         ):

@@ -256,7 +256,7 @@ def test_a_reader_who_does_not_read_holds_little_and_is_left(model: Model, trans
             speaking = asyncio.create_task(flood(client))
             while not made.metric("bethink_rejects_total", reason="slow"):
                 for handler in list(made.service.streams):
-                    mailbox = handler._session._mailbox
+                    mailbox = handler.session._mailbox
                     assert len(mailbox.inbox) <= INBOX
                     assert len(mailbox.outbox) <= OUTBOX + LONGEST
                     assert len(handler._steps) <= LONGEST

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from bethink.errors import DataError, UsageError
 
@@ -55,22 +55,19 @@ class Access:
 
     def __init__(self, host: str, origins: Iterable[str] = (), token: str | None = None) -> None:
         self._origins = frozenset(_origin(origin) for origin in origins)
-        self._names = {urlsplit(origin).hostname for origin in self._origins}
+        self._names = {_split(origin).hostname for origin in self._origins}
         self._anywhere = not is_local(host) and not self._origins
         self._token = token
 
     def allows_host(self, host: str) -> bool:
         """Whether a request names this server; another name means that somebody's page plays with its DNS."""
-        return self._anywhere or _hostname(host) in LOCAL or _hostname(host) in self._names
+        return self._anywhere or _split(f"//{host}").hostname in LOCAL | self._names
 
     def allows_origin(self, origin: str | None, host: str) -> bool:
         """Whether a page may ask; programs that are not browsers send no origin."""
         if origin is None or origin in self._origins:
             return True
-        try:
-            asked = urlsplit(origin)
-        except ValueError:
-            return False
+        asked = _split(origin)
         return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.allows_host(host)
 
     @property
@@ -113,19 +110,15 @@ def is_local(host: str) -> bool:
         return False
 
 
-def _hostname(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
-
-
 def _origin(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        named = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/") and not parts.query
-    except ValueError:
-        named = None
-    if not named:
+    parts = _split(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
         raise UsageError(f"'{text}' is not an origin; it has a scheme and a host, as in https://live.example.org")
     return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")

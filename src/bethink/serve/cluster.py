@@ -73,9 +73,8 @@ def app(given: Mapping[str, Any]) -> Any:
         options = Options.model_validate(dict(given))
     except ValidationError as error:
         found = error.errors()[0]
-        raise UsageError(
-            f"option '{'.'.join(map(str, found['loc']))}' of the cluster: {found['msg'].lower()}"
-        ) from None
+        name = ".".join(map(str, found["loc"]))
+        raise UsageError(f"option '{name}' of the cluster: {found['msg'].lower()}") from None
     if options.most < options.replicas:
         raise UsageError(f"'most' is {options.most}, but must be at least 'replicas', which is {options.replicas}")
     limits = Limits(streams=options.streams)

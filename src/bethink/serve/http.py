@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Request
@@ -22,7 +22,6 @@ Messages: TypeAlias = AsyncGenerator[Message]
 
 LOG = logging.getLogger("bethink.serve")
 EVENTS = "text/event-stream"
-LOOK = 0.25  # seconds between looks whether a client is still there
 
 
 class Order(BaseModel):
@@ -32,9 +31,7 @@ class Order(BaseModel):
 
     text: Annotated[str, Field(description="The text; line ends complete sentences.", examples=["te riki nakoru ."])]
     model: Annotated[str, Field(description="A name from /v1/models; empty means the default.", max_length=200)] = ""
-    policy: Annotated[
-        str, Field(description="When to speak; empty means what the model recommends.", max_length=200)
-    ] = ""
+    policy: Annotated[str, Field(description="Empty means what the model recommends.", max_length=200)] = ""
 
 
 class SentenceOut(BaseModel):
@@ -79,13 +76,8 @@ class HealthOut(BaseModel):
     streams: int
 
 
-class ErrorDetail(BaseModel):
-    code: str
-    message: str
-
-
 class ErrorOut(BaseModel):
-    error: ErrorDetail
+    error: Annotated[dict[str, str], Field(description="`code` for programs, `message` for people")]
 
 
 def routes(service: Service) -> APIRouter:
@@ -107,27 +99,21 @@ def routes(service: Service) -> APIRouter:
             messages = _messages(service, start, order.text)
             first = await anext(messages)  # what is refused is refused with a status, before the stream begins
             return Events(first, messages, service.limits.slow)
-        work = asyncio.create_task(_whole(service, start, order.text))
-        return JSONResponse(await _unless_gone(request, work))
+        return JSONResponse(await _whole(service, start, order.text, request.is_disconnected))
 
     @router.get("/v1/models", summary="The models that are served", response_model=ModelsOut, responses=refusals)
     async def models() -> Response:
         return JSONResponse({"models": [model.describe() for model in service.models]})
 
-    @router.get(
-        "/health",
-        summary="Whether a translation works now",
-        response_model=HealthOut,
-        responses={503: {"model": HealthOut}},
-    )
+    unhealthy: dict[int | str, dict[str, Any]] = {503: {"model": HealthOut}}
+
+    @router.get("/health", summary="Whether a translation works now", response_model=HealthOut, responses=unhealthy)
     async def health() -> Response:
         status = await service.health()
         body = {"status": status, "streams": len(service.streams)}
         return JSONResponse(body, status_code=200 if status == "ready" else 503, headers={"Cache-Control": "no-store"})
 
-    @router.get(
-        "/metrics", summary="Metrics in Prometheus' text format", response_class=PlainTextResponse, responses=refusals
-    )
+    @router.get("/metrics", summary="Prometheus metrics", response_class=PlainTextResponse, responses=refusals)
     async def metrics() -> Response:
         return Response(service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -143,23 +129,23 @@ async def _messages(service: Service, start: Start, text: str) -> Messages:
                 yield message
 
 
-async def _whole(service: Service, start: Start, text: str) -> Message:
-    """The translation of a whole text in one answer. Of its steps, which may be many, none are kept."""
+async def _whole(service: Service, start: Start, text: str, gone: Callable[[], Awaitable[bool]]) -> Message:
+    """The translation of a whole text in one answer, unless nobody waits for it any more. Its steps are not kept."""
     sentences: list[Message] = []
     async with _feeding(service, start, text) as handler:
-        policy = str(handler.policy)
         async for events in handler.events():
+            if await gone():
+                raise Refusal("gone", "nobody waits for the answer")
             for end in events:
                 if isinstance(end, SentenceEnd):
                     told = end.translation
                     sentences.append({"source": " ".join(told.source), "text": told.text, "delays": end.delays})
-        latency = handler.latency()
     return {
         "model": handler.model.name,
-        "policy": policy,
+        "policy": str(handler.policy),
         "text": " ".join(sentence["text"] for sentence in sentences if sentence["text"]),
         "sentences": sentences,
-        "latency": latency,
+        "latency": handler.latency(),
     }
 
 
@@ -168,8 +154,8 @@ async def _feeding(service: Service, start: Start, text: str) -> AsyncIterator[S
     """A stream that a task feeds with the whole text, and that is counted by how it ends."""
 
     async def feed() -> None:
-        await handler.feed(text)
-        await handler.finish()
+        await handler.session.feed(text)
+        await handler.session.finish()
 
     ended = "gone"
     with service.stream(start) as handler:
@@ -184,18 +170,6 @@ async def _feeding(service: Service, start: Start, text: str) -> AsyncIterator[S
             service.metrics.closed.labels(reason=ended).inc()
             feeding.cancel()
             await asyncio.gather(feeding, return_exceptions=True)
-
-
-async def _unless_gone(request: Request, work: asyncio.Task[Message]) -> Message:
-    """The result of the work, which is stopped when nobody waits for it any more."""
-    try:
-        while not work.done():
-            await asyncio.wait([work], timeout=LOOK)
-            if not work.done() and await request.is_disconnected():
-                raise Refusal("gone", "nobody waits for the answer")
-        return work.result()
-    finally:
-        work.cancel()
 
 
 class Events(StreamingResponse):
@@ -222,17 +196,13 @@ async def _events(first: Message, messages: Messages, slow: float) -> AsyncGener
                 yield _event(message)
             finally:
                 alarm.cancel()
-            message = await _next(messages)
-
-
-async def _next(messages: Messages) -> Message | None:
-    try:
-        return await anext(messages, None)
-    except Refusal as refusal:
-        return refusal.to_message()
-    except BethinkError:
-        LOG.exception("the engine failed")
-        return Refusal("internal", "the server failed; try again").to_message()
+            try:
+                message = await anext(messages, None)
+            except BethinkError as error:
+                if not isinstance(error, Refusal):
+                    LOG.exception("the engine failed")
+                    error = Refusal("internal", "the server failed; try again")
+                message = error.to_message()
 
 
 def _event(message: Message) -> str:

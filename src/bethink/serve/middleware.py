@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -26,24 +27,17 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-STATUS = {
-    "unauthorized": 401,
-    "origin": 403,
-    "model": 404,
-    "not_found": 404,
-    "text": 413,
-    "policy": 422,
-    "rate": 429,
-    "full": 503,
-    "draining": 503,
-}
 
 
-def answer(refusal: Refusal) -> JSONResponse:
-    """A refusal as an HTTP response."""
-    status = STATUS.get(refusal.code, 422)
+def answer(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Everything that goes wrong is answered in this form."""
+    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status, headers=headers)
+
+
+def refuse(refusal: Refusal) -> JSONResponse:
+    status = refusal.status
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {"Retry-After": "1"} if status in (429, 503) else {}
-    return JSONResponse({"error": {"code": refusal.code, "message": str(refusal)}}, status_code=status, headers=headers)
+    return answer(status, refusal.code, str(refusal), headers)
 
 
 class AccessMiddleware:
@@ -60,7 +54,7 @@ class AccessMiddleware:
             self._check(scope)
         except Refusal as refusal:
             self._service.metrics.rejects.labels(reason=refusal.code).inc()
-            return await answer(refusal)(scope, receive, _with_headers(send))
+            return await refuse(refusal)(scope, receive, _with_headers(send))
         if scope["type"] == "http":
             receive, send = self._limited(receive), _with_headers(send)
         return await self._app(scope, receive, send)
@@ -81,7 +75,8 @@ class AccessMiddleware:
             self._service.admit((scope.get("client") or ("",))[0])
         if path.startswith(("/v1/", "/metrics")) and not access.allows_token(bearer(headers.get("authorization"))):
             raise Refusal("unauthorized", "this server wants its token, as in: Authorization: Bearer TOKEN")
-        if int(_digits(headers.get("content-length"))) > self._service.limits.body:
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdecimal() and int(length) > self._service.limits.body:
             raise Refusal("text", f"a request may have {self._service.limits.body} bytes; this one has more")
 
     def _limited(self, receive: Receive) -> Receive:
@@ -117,7 +112,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-def _digits(text: str | None) -> str:
-    return text if text and text.isdecimal() and text.isascii() else "0"

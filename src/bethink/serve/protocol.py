@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from bethink.errors import BethinkError
 from bethink.trace import ResumePoint, Step
@@ -17,26 +17,29 @@ VERSION = 2
 PATH = "/v1/stream"
 LARGEST = 2**53  # the largest whole number that every JSON reader knows exactly
 
-CLOSE = {  # the close code of the socket for each code of an error
-    "size": 1009,
-    "internal": 1011,
-    "draining": 1012,
-    "invalid": 4400,
-    "version": 4400,
-    "policy": 4400,
-    "unauthorized": 4401,
-    "model": 4404,
-    "idle": 4408,
-    "changed": 4409,
-    "diverged": 4409,
-    "text": 4413,
-    "rate": 4429,
-    "slow": 4430,
-    "full": 4503,
+CODES = {  # of an error → the close code of the socket, the HTTP status
+    "size": (1009, 413),
+    "internal": (1011, 500),
+    "draining": (1012, 503),
+    "invalid": (4400, 422),
+    "version": (4400, 422),
+    "policy": (4400, 422),
+    "unauthorized": (4401, 401),
+    "origin": (4403, 403),
+    "model": (4404, 404),
+    "not_found": (4404, 404),
+    "idle": (4408, 408),
+    "changed": (4409, 409),
+    "diverged": (4409, 409),
+    "text": (4413, 413),
+    "rate": (4429, 429),
+    "slow": (4430, 422),
+    "full": (4503, 503),
 }
 NO_RETRY = frozenset({1007, 1009, 4400, 4401, 4404, 4409, 4413})  # after these the same attempt can only fail again
 
 Message: TypeAlias = dict[str, Any]
+Value = TypeVar("Value", str, int, bool)
 
 
 class Refusal(BethinkError):
@@ -46,10 +49,7 @@ class Refusal(BethinkError):
         super().__init__(message)
         self.code = code
         self.fatal = fatal
-
-    @property
-    def close(self) -> int:
-        return CLOSE.get(self.code, 1011)
+        self.close, self.status = CODES.get(code, (1011, 422))
 
     def to_message(self) -> Message:
         return {"type": "error", "code": self.code, "message": str(self), "fatal": self.fatal}
@@ -96,37 +96,43 @@ Request: TypeAlias = Start | Text | Change | End
 def read_request(frame: str) -> Request:
     """A client's message; raises a Refusal if it is not one of this protocol."""
     try:
-        parsed = json.loads(frame)
+        got = json.loads(frame)
     except (ValueError, RecursionError):
         raise Refusal("invalid", "a frame is not JSON, but every frame must be one JSON object") from None
-    got = _Fields(parsed, "the message")
-    kind = got.text("type")
+    kind = _field(got, "type", str)
     if kind == "text":
-        return Text(got.text("text"))
+        return Text(_field(got, "text", str))
     if kind == "start":
-        return _start(got)
+        if (version := _field(got, "version", int)) != VERSION:
+            raise Refusal("version", f"this server speaks version {VERSION} of the protocol, not {version}")
+        resume = None if got.get("resume") is None else _resume(got["resume"])
+        return Start(
+            _field(got, "model", str, ""), _field(got, "policy", str, ""), _field(got, "token", str, ""), resume
+        )
     if kind == "policy":
-        return Change(got.text("policy"))
+        return Change(_field(got, "policy", str))
     if kind == "end":
         return End()
     raise Refusal("invalid", f"no message has the type '{kind[:40]}'; there are start, text, policy and end")
 
 
-def _start(got: _Fields) -> Start:
-    if (version := got.whole("version")) != VERSION:
-        raise Refusal("version", f"this server speaks version {VERSION} of the protocol, not {version}")
-    resume = None if got.value("resume") is None else _resume(got.value("resume"))
-    return Start(got.text("model", ""), got.text("policy", ""), got.text("token", ""), resume)
+def _resume(got: object) -> Resume:
+    sentence, step, offset, seen = (_field(got, name, int) for name in ("sentence", "step", "offset", "seen"))
+    if seen < step:
+        raise Refusal("invalid", f"resume.seen is {seen}, but resume.step is {step}, which cannot be later")
+    point = ResumePoint(_field(got, "policy", str), sentence, step, offset, _field(got, "spoken", bool, False))
+    return Resume(_field(got, "model", str), point, seen, _field(got, "check", str, ""))
 
 
-def _resume(message: object) -> Resume:
-    got = _Fields(message, "resume")
-    sentence, step, offset = (got.whole(name) for name in ("sentence", "step", "offset"))
-    point = ResumePoint(got.text("policy"), sentence, step, offset, got.flag("spoken"))
-    seen = got.whole("seen")
-    if seen < point.step:
-        raise Refusal("invalid", f"resume.seen is {seen}, but resume.step is {point.step}, which cannot be later")
-    return Resume(got.text("model"), point, seen, got.text("check", ""))
+def _field(message: object, name: str, kind: type[Value], default: Value | None = None) -> Value:
+    """A field of a JSON object, of the right type: a text, a flag, or a whole number from 0 on."""
+    if not isinstance(message, dict):
+        raise Refusal("invalid", "a message, or its 'resume', is not a JSON object")
+    value = default if message.get(name) is None else message[name]
+    if type(value) is not kind or (kind is int and not 0 <= value <= LARGEST):
+        what = {str: "a text", bool: "true or false", int: "a whole number from 0 on"}[kind]
+        raise Refusal("invalid", f"the field '{name}' must be {what}")
+    return value
 
 
 def resume_message(model: str, point: ResumePoint) -> Message:
@@ -153,34 +159,3 @@ def dumps(message: Message) -> str:
     except UnicodeEncodeError:
         return _ESCAPE(message)
     return text
-
-
-class _Fields:
-    """A JSON object whose fields must have the right type."""
-
-    def __init__(self, message: object, name: str) -> None:
-        if not isinstance(message, dict):
-            raise Refusal("invalid", f"{name} is not a JSON object")
-        self._values: dict[str, Any] = message
-
-    def value(self, name: str) -> object:
-        return self._values.get(name)
-
-    def text(self, name: str, default: str | None = None) -> str:
-        value = self._values.get(name)
-        value = default if value is None else value
-        if not isinstance(value, str):
-            raise Refusal("invalid", f"the field '{name}' must be a text")
-        return value
-
-    def whole(self, name: str) -> int:
-        value = self._values.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
-            raise Refusal("invalid", f"the field '{name}' must be a whole number from 0 on")
-        return value
-
-    def flag(self, name: str) -> bool:
-        value = self._values.get(name, False)
-        if not isinstance(value, bool):
-            raise Refusal("invalid", f"the field '{name}' must be true or false")
-        return value

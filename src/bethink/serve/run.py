@@ -67,12 +67,8 @@ def listen(host: str, port: int) -> socket.socket:
     # Accepted connections inherit these: slow peers hold little, and those that vanished without a word nothing for long.
     for option, value in ((socket.SO_KEEPALIVE, 1), (socket.SO_SNDBUF, BUFFER), (socket.SO_RCVBUF, BUFFER)):
         listening.setsockopt(socket.SOL_SOCKET, option, value)
-    for name, value in (
-        ("TCP_KEEPIDLE", DEAD),
-        ("TCP_KEEPINTVL", 10),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", DEAD * 1000),
-    ):
+    patience = {"TCP_KEEPIDLE": DEAD, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": DEAD * 1000}
+    for name, value in patience.items():
         if hasattr(socket, name):
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return listening

@@ -17,11 +17,9 @@ from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
 from bethink.serve.protocol import Refusal, Start
 from bethink.serve.stream_handler import StreamHandler
-from bethink.trace import ResumePoint
 
 PROBE = "a ."  # a text that every model can translate somehow
 PROBE_SECONDS, PROBE_EVERY = 5.0, 2.0
-SAMPLE_EVERY = 0.25  # seconds between looks at the batch size
 NOTICED = 0.05  # of the lag that is allowed: from there on the engine has more to do than it can do at once
 COMFORT = 0.85  # of what would take all of the engine's time
 
@@ -42,6 +40,8 @@ class Service:
         self._health = ("failing", 0.0)
         self._probing = asyncio.Lock()
         self.metrics.pressure.set_function(lambda: self.pressure.seconds)
+        self.metrics.streams.set_function(lambda: len(self.streams))
+        self.metrics.sockets.set_function(lambda: self.sockets)
         self.metrics.watch(self.counters)
 
     @contextlib.asynccontextmanager
@@ -49,13 +49,11 @@ class Service:
         async with contextlib.AsyncExitStack() as stack:
             for model in self.models:
                 await stack.enter_async_context(model.live)
-            sampling = asyncio.create_task(self._sample())
             try:
                 yield
             finally:
-                sampling.cancel()
                 for handler in list(self.streams):
-                    handler.stop()
+                    handler.session.close()
 
     def counters(self) -> dict[str, Counters]:
         with contextlib.suppress(BethinkError):  # not running yet, or no more
@@ -81,24 +79,23 @@ class Service:
     def stream(self, start: Start) -> Iterator[StreamHandler]:
         """A place for one more stream, or a refusal; given back at the end."""
         model = self.model(start.model)
-        begin = self._begin(model, start)
-        policy = model.policy(begin.policy)
+        if start.resume and start.resume.model != model.identity:
+            told = f"the model '{model.name}' is not the one this stream began with; start anew without 'resume'"
+            raise Refusal("changed", told)
         if self.draining:
             raise Refusal("draining", "this server is about to stop; connect again in a moment")
         if len(self.streams) >= self.limits.streams:
             raise Refusal("full", f"all {self.limits.streams} streams of this server are taken; try again later")
         if start.resume is None:  # a client that was here before may come back
             self._check_capacity(model)
-        handler = StreamHandler(model, policy, begin, start.resume, self.metrics, self.pressure)
+        handler = StreamHandler(model, start, self.metrics, self.pressure)
         self.streams.add(handler)
-        self.metrics.streams.inc()
         self.metrics.opened.labels(resumed=str(start.resume is not None).lower()).inc()
         try:
             yield handler
         finally:
-            handler.close()
+            handler.session.close()
             self.streams.discard(handler)
-            self.metrics.streams.dec()
 
     def _check_capacity(self, model: Model) -> None:
         """Refuses a stream that would make the others wait: when they do already, or soon would."""
@@ -108,16 +105,6 @@ class Service:
             raise Refusal("full", f"this server is {behind:.1f} seconds behind; try again later")
         if behind > NOTICED * self.limits.lag and engine.sessions >= room:
             raise Refusal("full", f"this server can follow {math.ceil(room)} speakers at present; try again later")
-
-    def _begin(self, model: Model, start: Start) -> ResumePoint:
-        if start.resume is None:
-            return ResumePoint(str(model.policy(start.policy)))
-        if start.resume.model != model.identity:
-            raise Refusal(
-                "changed",
-                f"the model '{model.name}' is not the one this stream began with; start anew without 'resume'",
-            )
-        return start.resume.point
 
     # being well, and ending
 
@@ -146,13 +133,3 @@ class Service:
         waiting = [asyncio.create_task(handler.drain(self.limits.drain)) for handler in list(self.streams)]
         if waiting:
             await asyncio.wait(waiting)
-
-    async def _sample(self) -> None:
-        """Batches come by the hundred per second; a look now and then is enough for their distribution."""
-        rounds = dict.fromkeys((model.name for model in self.models), 0)
-        while True:
-            await asyncio.sleep(SAMPLE_EVERY)
-            for name, counters in self.counters().items():
-                if counters.rounds != rounds[name]:
-                    rounds[name] = counters.rounds
-                    self.metrics.batch.observe(counters.batch)

@@ -3,50 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import bisect
+import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from bethink.evaluate import latency
-from bethink.policy import Action, Policy
+from bethink.policy import Action
 from bethink.serve.limits import Pressure
-from bethink.serve.metrics import LAGS, Metrics
+from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
-from bethink.serve.protocol import Message, Refusal, Resume, checked, resume_message, step_message
-from bethink.trace import ResumePoint, Step, Translation, units
+from bethink.serve.protocol import Message, Refusal, Start, checked, resume_message, step_message
+from bethink.trace import ResumePoint, Step, Translation
 
 TOGETHER = 32  # steps that are sent at a time, at most
-EDGES = tuple(round(1000 * seconds) for seconds in LAGS)  # of the histogram, in milliseconds
-
-
-class Lags:
-    """A histogram of how late words were, in milliseconds: little memory, however many words there are."""
-
-    def __init__(self) -> None:
-        self._counts = [0] * (len(EDGES) + 1)
-        self._sum = self._most = 0
-
-    def add(self, lag: int) -> None:
-        self._counts[bisect.bisect_left(EDGES, lag)] += 1
-        self._sum += lag
-        self._most = max(self._most, lag)
-
-    def to_message(self) -> Message:
-        total = sum(self._counts)
-        if not total:
-            return {}
-        mean = round(self._sum / total, 1)
-        return {"mean": mean, "p50": self._quantile(0.5), "p95": self._quantile(0.95), "max": self._most}
-
-    def _quantile(self, share: float) -> int:
-        """The upper edge of the bucket it falls into, or the largest value of all where that is less."""
-        rank, seen = share * sum(self._counts), 0
-        for edge, count in zip(EDGES, self._counts, strict=False):
-            seen += count
-            if seen >= rank:
-                return min(edge, self._most)
-        return self._most
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,26 +30,20 @@ class SentenceEnd:
 
 
 class StreamHandler:
-    """Feed it in one task (`feed`, `policy`, `finish`) and iterate over its messages in another.
+    """Feed its session in one task and iterate over its messages in another.
 
-    `feed` returns when the engine has room for the text, so whoever awaits it before reading on from a socket holds no more than one
-    message and what fits into a mailbox.
+    `session.feed` returns when the engine has room for the text, so whoever awaits it before reading on from a socket holds no more
+    than one message and what fits into a mailbox.
     """
 
-    def __init__(
-        self,
-        model: Model,
-        policy: Policy,
-        begin: ResumePoint,
-        resume: Resume | None,
-        metrics: Metrics,
-        pressure: Pressure,
-    ) -> None:
+    def __init__(self, model: Model, start: Start, metrics: Metrics, pressure: Pressure) -> None:
+        resume = start.resume
+        begin = resume.point if resume else ResumePoint(str(model.policy(start.policy)))
         self.model = model
-        self.units = 0  # of text on this connection
+        self.policy = model.policy(begin.policy)  # the first
         self.resume = begin  # where a client that loses this connection can begin again
         self.warned: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the server is about to stop
-        self._session = model.live.session(policy, begin=begin)
+        self.session = model.live.session(self.policy, begin=begin)
         self._began = time.monotonic()
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
         self._metrics = metrics
@@ -89,28 +53,8 @@ class StreamHandler:
         self._open = False  # whether steps of an unfinished sentence are sent, or about to be
         self._sent = asyncio.Event()
         self._total = {"steps": begin.step, "sentences": begin.sentence, "words": 0, "written": 0}
-        self._lags = Lags()
+        self._lags = [0, 0, 0]  # words shown, and the sum and the largest of their lags, in milliseconds
         self._scored, self._scores = 0, dict[str, float]()  # sentences, and the sums of their latency
-
-    # what the client says
-
-    @property
-    def policy(self) -> Policy:
-        """The last one asked for; it holds from the first sentence on whose first word comes after it."""
-        return self._session.policy
-
-    @policy.setter
-    def policy(self, policy: Policy) -> None:
-        self._session.policy = policy
-
-    async def feed(self, text: str) -> None:
-        self.units += units(text)
-        await self._session.feed(text)
-
-    async def finish(self) -> None:
-        await self._session.finish()
-
-    # what it is told
 
     async def messages(self) -> AsyncIterator[list[Message]]:
         """Steps that the client has not seen, an account of each sentence, and a last one of all; what is there, together."""
@@ -130,23 +74,26 @@ class StreamHandler:
     async def events(self) -> AsyncIterator[list[Step | SentenceEnd]]:
         """Every step and, after its last one, the end of each sentence."""
         draining = False
-        while not draining and (steps := await self._session.some(TOGETHER)):
-            self._pressure.add(self._session.waited)
+        while not draining and (steps := await self.session.some(TOGETHER)):
+            self._pressure.add(self.session.waited)
             self._open = True
             events: list[Step | SentenceEnd] = []
             for step in steps:
                 events.append(step)
                 self._steps.append(step)
-                if step.action is Action.WRITE and step.text:
-                    self._lags.add(step.lag or 0)
-                if step.action is Action.WRITE and step.end:
+                if step.action is Action.READ:
+                    continue
+                if step.text:
+                    shown, total, most = self._lags
+                    self._lags = [shown + 1, total + (step.lag or 0), max(most, step.lag or 0)]
+                if step.end:
                     events.append(self._close_sentence())
                     if draining := self.warned.done():
                         break
             yield events
             self._open = bool(self._steps)
             self._sent.set()
-        if draining or self.closed:
+        if draining or self.session.closed:
             raise Refusal("draining", "this server is about to stop; connect again, and resume what can be resumed")
 
     def latency(self) -> dict[str, float]:
@@ -172,10 +119,10 @@ class StreamHandler:
         assert step.n is not None, "a session numbers its steps"
         self._check = checked(self._check, step)
         if self._expected and step.n == self._seen - 1 and f"{self._check:08x}" != self._expected:
-            raise Refusal(
-                "diverged",
-                "this server translates the open sentence differently from the one before; start anew without 'resume'",
+            told = (
+                "this server translates the open sentence differently from the one before; start anew without 'resume'"
             )
+            raise Refusal("diverged", told)
         return step.n >= self._seen
 
     def _sentence(self, end: SentenceEnd) -> Message:
@@ -190,8 +137,9 @@ class StreamHandler:
         }
 
     def _final(self) -> Message:
+        shown, total, most = self._lags
+        lag = {"mean": round(total / shown, 1), "max": most} if shown else {}
         seconds = round(time.monotonic() - self._began, 3)
-        lag = self._lags.to_message()
         return {"type": "final", **self._total, "seconds": seconds, "latency": self.latency(), "lag": lag}
 
     # the end
@@ -200,27 +148,12 @@ class StreamHandler:
         """Let the open sentence be finished, if that takes no longer than `limit` seconds, then stop."""
         if not self.warned.done():
             self.warned.set_result(None)
-        try:
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 while self._open:
                     self._sent.clear()
                     await self._sent.wait()
-        except TimeoutError:
-            pass
-        self.stop()
-
-    def stop(self) -> None:
-        """Let nothing more be sent, and the client be told to come back."""
-        if not self.warned.done():
-            self.warned.set_result(None)
-        self.close()
-
-    def close(self) -> None:
-        self._session.close()
-
-    @property
-    def closed(self) -> bool:
-        return self._session.closed
+        self.session.close()
 
 
 def _latency(delays: Sequence[int], words: int) -> dict[str, float]:
