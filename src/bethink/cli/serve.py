@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from bethink.serve.auth import Access, is_local
         from bethink.serve.models import Model
-        from bethink.serve.run import listen, run, set_up_log
+        from bethink.serve.run import listen, server, set_up_log
         from bethink.serve.service import Service
     except ModuleNotFoundError as error:
         raise MissingExtra("serving", "serve") from error
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
                 "bethink: anyone who can reach this address can use it; ask for a token with --token-file",
                 file=sys.stderr,
             )
-        run(Service(models, limits, access), listening, proxy=args.proxy)
+        server(Service(models, limits, access), proxy=args.proxy).run(sockets=[listening])
     return 0
 
 

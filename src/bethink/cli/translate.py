@@ -44,7 +44,12 @@ FIELDS = {  # of a line of --json
     "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
+    "reason": "why: a code, the number that decided and what it was compared with",
+    "end": "true where the source sentence ends (READ) or its translation (WRITE), else left out",
+    "n": "number of the step, from 0",
+    "offset": "READ: how far the text was read, in UTF-16 code units",
     "at": "milliseconds since the start",
+    "lag": "milliseconds since the newest source word read had arrived",
 }
 
 

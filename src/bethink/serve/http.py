@@ -193,7 +193,8 @@ async def _events(first: Message, messages: Messages, slow: float) -> AsyncGener
         while message is not None:
             alarm = loop.call_later(slow, task.cancel)
             try:
-                yield _event(message)
+                number = f"id: {message['n']}\n" if message["type"] == "step" else ""
+                yield f"event: {message['type']}\n{number}data: {dumps(message)}\n\n"
             finally:
                 alarm.cancel()
             try:
@@ -203,8 +204,3 @@ async def _events(first: Message, messages: Messages, slow: float) -> AsyncGener
                     LOG.exception("the engine failed")
                     error = Refusal("internal", "the server failed; try again")
                 message = error.to_message()
-
-
-def _event(message: Message) -> str:
-    number = f"id: {message['n']}\n" if message["type"] == "step" else ""
-    return f"event: {message['type']}\n{number}data: {dumps(message)}\n\n"

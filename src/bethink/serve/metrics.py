@@ -44,10 +44,6 @@ class Metrics:
         self._read, self._wrote = (self.steps.labels(action=action.value) for action in (Action.READ, Action.WRITE))
         ProcessCollector(registry=self.registry)
 
-    def watch(self, counters: Callable[[], dict[str, Counters]]) -> None:
-        """Add what the engines count themselves, asked for when somebody looks."""
-        self.registry.register(_Engines(counters))
-
     def sent(self, step: Step) -> None:
         if step.action is Action.READ:
             self._read.inc()
@@ -60,7 +56,9 @@ class Metrics:
         return generate_latest(self.registry)
 
 
-class _Engines(Collector):
+class Engines(Collector):
+    """What the engines count themselves, asked for when somebody looks."""
+
     def __init__(self, counters: Callable[[], dict[str, Counters]]) -> None:
         self._counters = counters
 

@@ -1,4 +1,4 @@
-"""Runs before everything else: who may ask at all, how often, how much at once, and which headers every answer carries."""
+"""ASGI middleware that runs before everything else: who may ask at all, how often, how much at once, and which headers every answer carries."""
 
 from __future__ import annotations
 
@@ -41,8 +41,6 @@ def refuse(refusal: Refusal) -> JSONResponse:
 
 
 class AccessMiddleware:
-    """ASGI middleware."""
-
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service

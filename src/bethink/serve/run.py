@@ -55,7 +55,8 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """The listening socket; port 0 takes a free one."""
+    """The listening socket; port 0 takes a free one. Makes room for as many open files as connections need."""
+    _raise_file_limit()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -93,12 +94,6 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
         timeout_keep_alive=10,
     )
     return Server(config, service)
-
-
-def run(service: Service, listening: socket.socket, *, proxy: str | None = None) -> None:
-    """Until a signal says so."""
-    _raise_file_limit()
-    server(service, proxy=proxy).run(sockets=[listening])
 
 
 def set_up_log(level: int) -> None:

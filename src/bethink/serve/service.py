@@ -13,7 +13,7 @@ from bethink.engine_thread import Counters
 from bethink.errors import BethinkError
 from bethink.serve.auth import Access, RateLimiter
 from bethink.serve.limits import Limits, Pressure
-from bethink.serve.metrics import Metrics
+from bethink.serve.metrics import Engines, Metrics
 from bethink.serve.models import Model
 from bethink.serve.protocol import Refusal, Start
 from bethink.serve.stream_handler import StreamHandler
@@ -42,7 +42,7 @@ class Service:
         self.metrics.pressure.set_function(lambda: self.pressure.seconds)
         self.metrics.streams.set_function(lambda: len(self.streams))
         self.metrics.sockets.set_function(lambda: self.sockets)
-        self.metrics.watch(self.counters)
+        self.metrics.registry.register(Engines(self.counters))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
