@@ -217,12 +217,12 @@ def test_a_watch_does_not_grow_with_the_stream(model: Path, sentences: list[str]
     watch = Watch(speaker, Console(quiet=True))
     alive = []
     for _ in range(3):
-        for step in [*speaker.say(sentences[0]), *speaker.finish()]:
+        for step in [*speaker.feed(sentences[0]), *speaker.finish()]:
             watch.step(step)
         gc.collect()
         alive.append(sum(type(each) is Step for each in gc.get_objects()))
     assert alive[0] == alive[1] == alive[2]
-    one = Translation.of([*speaker.say(sentences[0]), *speaker.finish()])
+    one = Translation.of([*speaker.feed(sentences[0]), *speaker.finish()])
     assert (watch.sums.sentences, watch.sums.heard, watch.sums.tokens) == (3, 3 * len(one.source), 3 * len(one.path))
     assert watch.sums.word_lag == pytest.approx(3 * average_lagging(one.delays, len(one.source), len(one.delays)))
 

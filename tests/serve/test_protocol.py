@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bethink.policy import Action
+from bethink.policy import Action, reasons
 from bethink.serve.protocol import (
     Change,
     End,
@@ -114,3 +115,9 @@ texts = st.text(st.one_of(st.characters(), st.sampled_from("\ud83d\ude00😀é")
 def test_any_text_can_be_sent(text: str) -> None:
     sent = dumps({"text": text}).encode()
     assert json.loads(sent)["text"].encode("utf-16-le", "surrogatepass") == text.encode("utf-16-le", "surrogatepass")
+
+
+def test_the_page_lists_every_reason() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
+    listed = page.split("The codes of `reason`")[1].split("```json")[0]
+    assert {code for code in reasons() if f"`{code}`" not in listed} == set()

@@ -44,7 +44,6 @@ FIELDS = {  # of a line of --json
     "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
-    "reason": "why: a code, the number that decided and what it was compared with",
     "end": "true where the source sentence ends (READ) or its translation (WRITE), else left out",
     "n": "number of the step, from 0",
     "offset": "READ: how far the text was read, in UTF-16 code units",
@@ -123,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         decoder = Decoder("standard input" if args.file in (None, "-") else args.file)
         with _show(args, speaker) as show:
             for part in _parts(_arriving(file, decoder), args.rate):
-                for step in speaker.finish() if part == "\n" else speaker.say(part):
+                for step in speaker.finish() if part == "\n" else speaker.feed(part):
                     show.step(step)
                 if part == "\n":
                     show.end_line()
@@ -145,7 +144,7 @@ class Speaker:
     def policy(self) -> Policy:
         return self._session.policy
 
-    def say(self, text: str) -> Iterator[Step]:
+    def feed(self, text: str) -> Iterator[Step]:
         self._session.feed(text)
         return self._work()
 

@@ -1,4 +1,4 @@
-"""ASGI middleware that runs before everything else: who may ask at all, how often, how much at once, and which headers every answer carries."""
+"""ASGI middleware before all else: who may ask, how often, how much at once, and which headers every answer carries."""
 
 from __future__ import annotations
 
