@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -196,6 +197,22 @@ def test_a_reader_who_stops_stops_only_its_own_stream() -> None:
             steps = await rest(stuck)
             await feeding
             assert shown(steps) == model.translate(text, "wait-k:1")
+
+    run(test())
+
+
+def test_changes_of_policy_wait_for_room_like_text() -> None:
+    async def test() -> None:
+        async with AsyncTranslator(translator(3)) as live, live.session("wait-k:1") as stuck:
+            await stuck.feed("a b c d end. " * 200)  # and nobody reads
+            await settled(lambda: stuck._mailbox.full and not stuck._mailbox.session.moving)
+            changes = 0
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    await asyncio.wait_for(stuck.change(f"wait-k:{changes + 1}"), 0.2)
+                    changes += 1
+            assert 0 < changes < engine_thread.INBOX
+            assert len(stuck._mailbox.inbox) == engine_thread.INBOX
 
     run(test())
 
