@@ -25,6 +25,7 @@ LAYERS = [
     ["model"],
     ["backend"],
     ["stream", "engine"],
+    ["session"],
     ["translator"],
     ["engine_thread", "aio"],
     ["evaluate", "analysis", "serve", "train", "export"],

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from bethink.client.resume import cut
 from bethink.engine import Engine
 from bethink.policy import Action, parse
+from bethink.session import Session
 from bethink.text import Boundary, Segmenter, SentencePieces, Word
 from bethink.trace import ResumePoint, Step, shown
-from bethink.translator import Session, Translator
+from bethink.translator import Translator
 from tests.fake import FakeBackend
 
 WORDS = ["te", "riki", "nakoru", ".", "!", ",", "😀", "<i>te</i>", "<font", 'color="red">ne', "<b", "a&nbsp;b"]

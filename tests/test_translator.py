@@ -16,9 +16,10 @@ from bethink.engine import Engine
 from bethink.errors import DataError, ModelError, UsageError
 from bethink.evaluate.latency import normalised_erasure
 from bethink.policy import Action, parse
+from bethink.session import Session
 from bethink.text import Words
 from bethink.trace import Step, Translation, shown
-from bethink.translator import Session, Translator
+from bethink.translator import Translator
 from tests.fake import FakeBackend
 
 WORDS = Words([*"abcdefghij", "end.", ".", ","])

@@ -10,7 +10,8 @@ from bethink.trace import Step, Translation
 
 if TYPE_CHECKING:
     from bethink.aio import AsyncSession, AsyncTranslator
-    from bethink.translator import Session, Translator
+    from bethink.session import Session
+    from bethink.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = [

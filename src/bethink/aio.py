@@ -17,8 +17,9 @@ from bethink.engine import Engine
 from bethink.engine_thread import INBOX, OUTBOX, PIECE, Counters, EngineThread, Mailbox
 from bethink.errors import UsageError
 from bethink.policy import Policy
+from bethink.session import require_text
 from bethink.trace import ResumePoint, Step, shown
-from bethink.translator import Translator, require_text
+from bethink.translator import Translator
 
 
 class AsyncTranslator:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from bethink.engine import Engine
 from bethink.errors import BethinkError, ModelError
 from bethink.policy import Action, Policy
+from bethink.session import Session
 from bethink.trace import Step
-from bethink.translator import Session
 
 PIECE = 128  # characters: the most that is taken from one mailbox in one round
 INBOX = 64  # pieces of text that may wait in a mailbox

@@ -259,13 +259,13 @@ def _listen(
     work on that word is done. As in a batch, a line is one sentence.
     """
     from bethink.engine import Engine
-    from bethink.translator import Sentence
+    from bethink.session import Sentence
 
     words = translator.words(line, where)
     if not words:
         return Translation.of([]), ()
     engine = Engine(translator.backend)
-    sentence = Sentence(translator, engine, policy)
+    sentence = Sentence(translator.target, engine, policy)
     answers: list[list[Step]] = []
     computing: list[float] = []
     for word in (*words, None):
