@@ -169,7 +169,7 @@ async def crowd(fleet: Fleet, attempts: int) -> Counter[str]:
     async def knock(number: int) -> None:
         try:
             async with connect(fleet.url(number), compression=None, open_timeout=60, close_timeout=60) as socket:
-                await socket.send('{"type":"start","version":1}')
+                await socket.send('{"type":"start","version":2}')
                 message = json.loads(await socket.recv())
                 answers[message.get("code", message["type"])] += 1
         except InvalidStatus as error:

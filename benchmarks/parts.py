@@ -27,7 +27,7 @@ from bethink import Translator
 from bethink.backend.kv_cache import KVCache
 from bethink.backend.onnx import Program
 from bethink.cli import main as bethink
-from bethink.hub import Hub
+from bethink.engine_thread import EngineThread
 
 SPENT: Counter[str] = Counter()  # seconds of a thread
 MADE: Counter[str] = Counter()
@@ -67,7 +67,7 @@ def serve() -> int:
     Program.run = metered(call, Program.run)  # type: ignore[method-assign]
     for name in ("seat", "show", "write"):
         setattr(KVCache, name, metered("caches", getattr(KVCache, name)))
-    Hub.round = metered("hub", Hub.round)  # type: ignore[method-assign]
+    EngineThread.round = metered("thread", EngineThread.round)  # type: ignore[method-assign]
     try:
         return bethink(sys.argv[2:])
     finally:
@@ -78,8 +78,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     translator = Translator(options.model, threads=1)
     made = talks(translator, options.policy, round(options.seconds * 2.5))
     noted = os.environ[NOTED] = f"/tmp/parts-{os.getpid()}.json"
-    open_doors = [f"--max-{name}={10**6}" for name in ("rate", "burst", "lag")]
-    server = Metered(options.model, "--threads", str(options.threads), "--max-drain=1", *open_doors)
+    no_limits = [f"--max-{name}={10**6}" for name in ("rate", "burst", "lag")]
+    server = Metered(options.model, "--threads", str(options.threads), "--max-drain=1", *no_limits)
     fleet = Fleet([server], options.policy)
     loaded = fleet.cpu
     try:
@@ -91,8 +91,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     Path(noted).unlink()
     spent, words = account["spent"], sum(len(made[n % len(made)].words) for n in range(options.streams))
     parts = {part: spent[part] for part in ("decoder", "encoder", "caches")}
-    parts["engine and hub"] = spent["hub"] - sum(parts.values())
-    parts["sockets, JSON, accounts"] = used - spent["hub"]
+    parts["engine and its thread"] = spent["thread"] - sum(parts.values())
+    parts["sockets and JSON"] = used - spent["thread"]
     parts["the speakers"] = found.client_cpu * words / found.words
     return {
         "model": translator.name,

@@ -148,7 +148,7 @@ def _together(engine: Engine, policy: Policy, texts: Sequence[Words], limit: int
     for words in texts:
         streams.append(engine.open(policy))
         for word in words:
-            engine.hear(streams[-1], word)
+            engine.feed(streams[-1], word)
         engine.close(streams[-1])
     found: list[list[Step]] = [[] for _ in streams]
     while engine.round():

@@ -135,7 +135,7 @@ class Caller(asyncio.Protocol):
 
     def _greet(self, response: Response) -> None:
         if self._socket.handshake_exc is None:
-            self._send({"type": "start", "version": 1, "policy": self._policy})
+            self._send({"type": "start", "version": 2, "policy": self._policy})
         else:
             self._told.end(f"HTTP {response.status_code}")
             self._transport.close()

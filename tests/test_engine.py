@@ -42,7 +42,7 @@ def alone(backend: Backend, policy: Policy, source: list[list[int]], *, speculat
     engine = Engine(backend, speculate=speculate)
     stream = engine.open(policy)
     for word in source:
-        engine.hear(stream, word)
+        engine.feed(stream, word)
     engine.close(stream)
     engine.run()
     assert stream.done
@@ -82,7 +82,7 @@ def test_interleaved_is_alone(jobs: list[tuple[str, list[list[int]]]], seed: int
     while pending:
         stream = chance.choice(list(pending))
         if pending[stream]:
-            engine.hear(stream, pending[stream].pop(0))
+            engine.feed(stream, pending[stream].pop(0))
         else:
             engine.close(stream)
             del pending[stream]
@@ -99,7 +99,7 @@ def test_writes_cost_one_round_and_reads_at_most_two() -> None:
         engine = Engine(backend)
         stream = engine.open(parse("pe:k=2,rho=0.8,r=2"))
         for word in [[5], [6], [7], [8], [9]]:
-            engine.hear(stream, word)
+            engine.feed(stream, word)
         engine.close(stream)
         engine.run()
         steps = stream.take()
@@ -113,7 +113,7 @@ def test_a_call_is_no_larger_than_the_batch() -> None:
     engine = Engine(backend, batch=3)
     for _ in range(8):
         stream = engine.open(parse("wait-k:1"))
-        engine.hear(stream, [4])
+        engine.feed(stream, [4])
         engine.close(stream)
     engine.run()
     assert max(backend.calls) == 3
@@ -142,7 +142,7 @@ def test_in_a_crowd_nothing_is_computed_that_no_decision_needs(spec: str, needed
         for word in range(3, 12):
             for stream in opened:
                 if not stream.done:
-                    engine.hear(stream, [word])
+                    engine.feed(stream, [word])
             engine.run()
         full = [call for call in backend.asked[1:] if len(call) > FEW]  # before the first it is not known who comes
         return max(rows for call in full or backend.asked for rows in call)
@@ -173,7 +173,7 @@ def test_a_waiting_stream_costs_nothing() -> None:
     backend = FakeBackend(3, ending=0.0)
     engine = Engine(backend)
     waiting = engine.open(parse("wait-k:3"))
-    engine.hear(waiting, [4])
+    engine.feed(waiting, [4])
     engine.run()
     calls = len(backend.calls)
     assert not engine.round()
@@ -198,7 +198,7 @@ def test_an_abandoned_stream_gives_its_slot_back() -> None:
     backend = FakeBackend()
     engine = Engine(backend)
     stream: Stream = engine.open(parse("wait-k:1"))
-    engine.hear(stream, [4])
+    engine.feed(stream, [4])
     engine.round()
     engine.abandon(stream)
     engine.run()
@@ -220,7 +220,7 @@ def rounds(policy: str, source: list[list[int]], backend: FakeBackend, *, specul
     engine = Engine(backend, speculate=speculate)
     stream = engine.open(parse(policy))
     for word in source:
-        engine.hear(stream, word)
+        engine.feed(stream, word)
     engine.close(stream)
     engine.run()
     return engine.rounds
@@ -314,7 +314,7 @@ def test_everyone_gets_a_turn_before_anyone_gets_two() -> None:
     streams = [engine.open(parse("wait-k:1")) for _ in range(10)]
     for stream in streams:
         for word in range(3, 9):
-            engine.hear(stream, [word])
+            engine.feed(stream, [word])
         engine.close(stream)
     written = [0] * len(streams)
     for _ in range(20):

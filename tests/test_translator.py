@@ -16,9 +16,10 @@ from bethink.engine import Engine
 from bethink.errors import DataError, ModelError, UsageError
 from bethink.evaluate.latency import normalised_erasure
 from bethink.policy import Action, parse
+from bethink.session import Session
 from bethink.text import Words
 from bethink.trace import Step, Translation, shown
-from bethink.translator import Session, Translator
+from bethink.translator import Translator
 from tests.fake import FakeBackend
 
 WORDS = Words([*"abcdefghij", "end.", ".", ","])
@@ -71,10 +72,10 @@ def test_a_finished_session_starts_afresh() -> None:
 def test_a_text_fed_before_the_last_one_was_collected_stands_by_itself() -> None:
     """It gets no space before it, however late its reader comes."""
     session = translator(1).session("wait-k:1", engine=(engine := Engine(FakeBackend(1))))
-    session.push("a b c")
-    session.close()
-    session.push("a b c")
-    session.close()
+    session.feed("a b c")
+    session.finish()
+    session.feed("a b c")
+    session.finish()
     steps: list[Step] = []
     while not session.resting:
         engine.run()
@@ -108,11 +109,11 @@ def test_sessions_on_one_engine_are_each_alone() -> None:
     pending = [cut(TEXT, chance) for _ in sessions]
     while any(pending):
         n = chance.choice([n for n, chunks in enumerate(pending) if chunks])
-        sessions[n].push(pending[n].pop(0))
+        sessions[n].feed(pending[n].pop(0))
         engine.round()
         found[n] += sessions[n].collect()
     for session in sessions:
-        session.close()
+        session.finish()
     moving = True
     while moving:
         engine.run()
@@ -143,11 +144,11 @@ def test_long_lines_come_first_where_order_does_not_matter() -> None:
 def test_an_abandoned_session_leaves_nothing_behind() -> None:
     model = translator(7)
     session = model.session("wait-k:3")
-    session.push("a b c d e")
+    session.feed("a b c d e")
     session.abandon()
     assert not model.backend.sources  # type: ignore[attr-defined]
     assert session.collect() == []
-    session.push("g")  # half a word
+    session.feed("g")  # half a word
     session.abandon()
     steps = session.feed("a b c d e ")
     assert [step.text for step in steps if step.action is Action.READ] == list("abcde")
@@ -243,7 +244,7 @@ def test_a_reader_who_stops_half_way_gives_the_slot_back() -> None:
 def test_a_session_says_where_it_stands() -> None:
     session = translator(3).session("wait-k:1", engine=(engine := Engine(FakeBackend(3))))
     assert session.resting
-    assert session.push("a b end. c d ") == 6  # words, and the end of a sentence
+    assert session.feed("a b end. c d ") == []  # whoever drives the engine collects the steps
     assert session.backlog == 2  # the second sentence waits for the first
     assert session.moving
     engine.run()

@@ -9,8 +9,9 @@ from bethink.policy import Action, parse
 from bethink.trace import Step, Translation
 
 if TYPE_CHECKING:
-    from bethink.live import AsyncSession, AsyncTranslator
-    from bethink.translator import Session, Translator
+    from bethink.aio import AsyncSession, AsyncTranslator
+    from bethink.session import Session
+    from bethink.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = [
@@ -36,7 +37,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(translator, name)
     if name in ("AsyncSession", "AsyncTranslator"):
-        from bethink import live
+        from bethink import aio
 
-        return getattr(live, name)
+        return getattr(aio, name)
     raise AttributeError(f"module 'bethink' has no attribute '{name}'")

@@ -33,8 +33,8 @@ class Engine:
         check(self.backend, policy)
         return Stream(policy, self.backend.open(), target)
 
-    def hear(self, stream: Stream, word: Sequence[int], text: str = "") -> None:
-        stream.hear(word, text)
+    def feed(self, stream: Stream, word: Sequence[int], text: str = "") -> None:
+        stream.feed(word, text)
         self._ready.setdefault(stream)
 
     def close(self, stream: Stream) -> None:

@@ -16,9 +16,10 @@ from bethink.cli.common import DEFAULT
 from bethink.engine import Engine
 from bethink.errors import BethinkError
 from bethink.policy import load
+from bethink.session import Sentence
 from bethink.text import Boundary, Segmenter
 from bethink.trace import shown
-from bethink.translator import Sentence, Translator
+from bethink.translator import Translator
 
 try:
     from simuleval.agents import TextToTextAgent
@@ -60,11 +61,11 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
         finished = self.states.source_finished
         words = self._new_words(finished)
         if self._sentence is None and words:
-            self._sentence = Sentence(self._translator, self._engine, self._policy)
+            self._sentence = Sentence(self._translator.target, self._engine, self._policy)
         if self._sentence is None:
             return WriteAction("", finished=True) if finished else ReadAction()
         for word in words:
-            self._sentence.hear(word)
+            self._sentence.feed(word)
         if finished and not self._sentence.stream.closed:
             self._sentence.close()
         self._engine.run()

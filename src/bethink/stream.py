@@ -109,7 +109,7 @@ class Stream:
 
     # input
 
-    def hear(self, word: Sequence[int], text: str = "") -> None:
+    def feed(self, word: Sequence[int], text: str = "") -> None:
         """One more source word, as its tokens, and its text for those who want to read it."""
         assert word, "a word has tokens"
         assert not self._closed, "words come before the end"
@@ -129,7 +129,7 @@ class Stream:
         return self._closed
 
     def unencoded(self) -> list[int]:
-        """Source ids heard since the last call, for the encoder: it may run ahead of what the policy reads."""
+        """Source ids fed since the last call, for the encoder: it may run ahead of what the policy reads."""
         fresh = self._source[self._encoded :]
         self._encoded = len(self._source)
         return fresh
@@ -223,6 +223,7 @@ class Stream:
                 self._deferred,
                 text=text,
                 reason=decision.reason,
+                end=token == EOS,
             )
         )
 
@@ -246,6 +247,7 @@ class Stream:
                 tuple(self.gain.tolist()) if seen and self._seen is Need.LOOKAHEAD else (),
                 stability=seen[0].stability if seen else None,
                 reason=decision.reason,
+                end=token == EOS,
             )
         )
         self._rows = self._rows[1:]

@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from bethink.policy import READ, Action, Reason
+
+
+@dataclass(frozen=True, slots=True)
+class ResumePoint:
+    """A place between two sentences of a text: a session that begins here takes the same steps as one that began earlier."""
+
+    policy: str  # in force here
+    sentence: int = 0  # the number of the next sentence
+    step: int = 0  # the number of the next step
+    offset: int = 0  # in the text, UTF-16 code units
+    spoken: bool = False  # whether the translation has text before this place
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +33,8 @@ class Step:
 
     `text` is what the step adds to what people see: for a READ the source word whose first token was read, for a WRITE the
     target text that became final (whole words only, so often nothing).
+
+    The last fields are set by a `Session`, which knows the text and the time. Two steps are equal whatever they say.
     """
 
     action: Action
@@ -36,31 +49,45 @@ class Step:
     gain: tuple[float, ...] = ()
     sentence: int = 0
     text: str = ""
-    at: float | None = None  # seconds since the start, where the caller has a clock
-    waited: float | None = None  # seconds since the newest source word it knew was fed, where the caller has a clock
-    stability: float | None = (
-        None  # of a WRITE, if the model has a judge: how likely more source would not have changed it
-    )
+    stability: float | None = None  # of a WRITE, if the model has a judge: how likely more source would not change it
     reason: Reason = READ.reason  # why the policy, or the end of the source, led to this action
+    end: bool = False  # whether the source sentence ends with this READ, its translation with this WRITE
+    n: int | None = field(default=None, compare=False)  # number of the step in its session, from 0
+    offset: int | None = field(default=None, compare=False)  # of a READ: how far the text was read, UTF-16 code units
+    at: int | None = field(default=None, compare=False)  # milliseconds since the session began
+    lag: int | None = field(default=None, compare=False)  # milliseconds since the newest source word read had arrived
+    resume: ResumePoint | None = field(default=None, compare=False)  # at the end of a sentence, if one can begin here
 
     def with_text(self, text: str) -> Step:
         return dataclasses.replace(self, text=text) if text else self
 
-    def with_sentence(self, sentence: int) -> Step:
-        return dataclasses.replace(self, sentence=sentence) if sentence else self
-
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: empty fields left out, numbers rounded to what can be read."""
-        record = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        kept = {name: value for name, value in record.items() if value is not None and value != () and value != ""}
-        for name in ("degrees", "gain"):
-            if name in kept:
-                kept[name] = [round(value, 4) for value in kept[name]]
-        for name in ("confidence", "stability", "at", "waited"):
-            if name in kept:
-                kept[name] = round(kept[name], 6)
-        kept["reason"] = self.reason.to_dict()
-        return kept
+        """For JSON, in `bethink translate --json` and on the socket: fields that say nothing are left out, except `text`."""
+        record: dict[str, Any] = {}
+        for name in _JSON_FIELDS:
+            value = getattr(self, name)
+            if value is None or value is False or value == ():
+                continue
+            if digits := _DIGITS.get(name):
+                value = [round(each, digits) for each in value] if isinstance(value, tuple) else round(value, digits)
+            record[name] = value
+        return record | {"reason": self.reason.to_dict()}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Step:
+        """A step that was made JSON; fields that are not known are ignored."""
+        values = {name: record[name] for name in _JSON_FIELDS if name in record and name != "action"}
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        return cls(**values, action=Action(record["action"]), reason=Reason(**record.get("reason", {})))
+
+
+_JSON_FIELDS = tuple(each.name for each in dataclasses.fields(Step) if each.name not in ("reason", "resume"))
+_DIGITS = {"degrees": 4, "gain": 4, "confidence": 4, "stability": 4}
+
+
+def units(text: str) -> int:
+    """The length of a text in UTF-16 code units, in which offsets are counted: the same however the text is cut."""
+    return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,20 @@
-"""Text in, text out: a Translator is a model and what it needs, immutable; a Session is one speaker's text on its way.
-
-Neither knows files, sockets or clocks. `Session.feed` returns the steps that the new text made possible.
-"""
+"""Text in, text out: a Translator is a model folder made ready, immutable, shared by all who translate with it."""
 
 from __future__ import annotations
 
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from bethink import folder as folders
 from bethink.backend import Backend
 from bethink.engine import Engine, check
 from bethink.errors import DataError, MissingExtra, ModelError, UsageError, unknown
 from bethink.model.config import LONGEST
-from bethink.policy import Action, Policy, parse
-from bethink.stream import Stream
-from bethink.text import EOS, Boundary, Joiner, Segmenter, Vocabulary, Word
-from bethink.trace import Step, Translation, shown
+from bethink.policy import Policy, parse
+from bethink.session import Sentence, Session, require_text
+from bethink.text import Segmenter, Vocabulary, Word
+from bethink.trace import ResumePoint, Step, Translation, shown
 
 # Of a batch, one in so many places must be free before new sentences take them: a GPU reads a few in the time it takes for many.
 TOGETHER = 8
@@ -62,9 +58,16 @@ class Translator:
         self.about, self.fingerprint = {}, ""
         return self
 
-    def session(self, policy: str | Policy | None = None, *, engine: Engine | None = None) -> Session:
+    def session(
+        self,
+        policy: str | Policy | None = None,
+        *,
+        engine: Engine | None = None,
+        begin: ResumePoint | None = None,
+    ) -> Session:
         """One speaker; sessions that share an engine are advanced together by whoever drives it."""
-        return Session(self, self.served(policy), engine or Engine(self.backend))
+        own = engine or Engine(self.backend)
+        return Session(self.source, self.target, self.served(policy), own, shared=engine is not None, begin=begin)
 
     def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """The translation of a whole text, as a str; `translate_many` gives each line's steps and delays as well."""
@@ -141,7 +144,7 @@ class Translator:
                 while waiting and len(running) < batch and room >= batch // TOGETHER:
                     number, words = waiting.popleft()
                     if words:
-                        running[number] = Sentence(self, engine, policy, words)
+                        running[number] = Sentence(self.target, engine, policy, words)
                     else:
                         yield number, Translation.of([])
                 engine.round()
@@ -169,162 +172,6 @@ class Translator:
             raise UsageError(f"the policy must be a str such as 'wait-k:k=3', or a Policy, not {type(chosen).__name__}")
         check(self.backend, chosen)
         return chosen
-
-
-class Sentence:
-    """One sentence on the engine, and how its steps read as text."""
-
-    def __init__(
-        self,
-        translator: Translator,
-        engine: Engine,
-        policy: Policy,
-        words: Iterable[Word] | None = None,
-        *,
-        tidy: bool = False,
-    ) -> None:
-        self.stream: Stream = engine.open(policy, translator.target)
-        self._engine = engine
-        self._joiner = Joiner(translator.target, tidy=tidy)
-        if words is not None:
-            for word in words:
-                self.hear(word)
-            self.close()
-
-    def hear(self, word: Word) -> None:
-        self._engine.hear(self.stream, word.ids, word.text)
-
-    def close(self) -> None:
-        self._engine.close(self.stream)
-
-    def take(self) -> list[Step]:
-        """The new steps, with the text that each of them adds."""
-        return [self._dress(step) for step in self.stream.take()]
-
-    def _dress(self, step: Step) -> Step:
-        if step.action is Action.READ:
-            return step
-        return step.with_text(self._joiner.finish() if step.token == EOS else self._joiner.push(step.token))
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """A text is complete: what follows is a text of its own."""
-
-
-class Session:
-    """An endless text from one speaker, sentence after sentence."""
-
-    def __init__(self, translator: Translator, policy: Policy, engine: Engine) -> None:
-        check(engine.backend, policy)
-        self.policy = policy  # may be changed at any time; the next sentence uses it
-        self._translator = translator
-        self._engine = engine
-        self._segmenter = Segmenter(translator.source)
-        self._events: deque[Word | Boundary | End] = deque()
-        self._sentence: Sentence | None = None
-        self._count = 0
-        self._spoken: int | None = None  # the sentence that wrote last, if its text stands before the next
-
-    def feed(self, text: str) -> list[Step]:
-        """Hear more text, cut anywhere; the steps that follow from it."""
-        self.push(text)
-        return self._drive()
-
-    def finish(self) -> list[Step]:
-        """The text is complete; translates what is left. The session can then be used again."""
-        self.close()
-        return self._drive()
-
-    def push(self, text: str) -> int:
-        """Like `feed`, for callers that drive the engine themselves and `collect` later; how many words and ends it completed."""
-        require_text(text, "the text")
-        return self._hear(self._segmenter.feed(text))
-
-    def close(self) -> int:
-        """Like `finish`, for callers that drive the engine themselves."""
-        completed = self._hear(self._segmenter.finish())
-        self._events.append(End())
-        self._hand_over()
-        return completed
-
-    def collect(self) -> list[Step]:
-        """Steps since the last call. A sentence that ended makes room for the next, so drive the engine until none come."""
-        steps: list[Step] = []
-        if self._sentence is not None:
-            steps = self._spaced([step.with_sentence(self._count) for step in self._sentence.take()])
-            if self._sentence.stream.done:
-                self._sentence = None
-                self._count += 1
-        self._hand_over()
-        return steps
-
-    @property
-    def backlog(self) -> int:
-        """Words and ends that wait until the sentence before them is written."""
-        return len(self._events)
-
-    @property
-    def moving(self) -> bool:
-        """Whether a round of the engine may bring new steps."""
-        return self._sentence is not None and self._engine.is_ready(self._sentence.stream)
-
-    @property
-    def resting(self) -> bool:
-        """Whether all sentences heard so far are complete, written and collected."""
-        return self._sentence is None and not self._events
-
-    def abandon(self) -> None:
-        """Drop everything in flight, the word half heard too, as when a speaker hangs up."""
-        self._events.clear()
-        self._segmenter = Segmenter(self._translator.source)
-        self._spoken = None
-        if self._sentence is not None:
-            self._engine.abandon(self._sentence.stream)
-            self._sentence = None
-            self._count += 1
-
-    def _drive(self) -> list[Step]:
-        steps: list[Step] = []
-        while True:
-            self._engine.run()
-            new = self.collect()
-            if not new:
-                return steps
-            steps += new
-
-    def _hear(self, events: Sequence[Word | Boundary]) -> int:
-        self._events += events
-        self._hand_over()
-        return len(events)
-
-    def _hand_over(self) -> None:
-        """Give the open sentence its words; the next sentence waits until this one is written."""
-        while self._events and not (self._sentence and self._sentence.stream.closed):
-            event = self._events.popleft()
-            if isinstance(event, End):
-                self._spoken = None
-                continue
-            if self._sentence is None:
-                self._sentence = Sentence(self._translator, self._engine, self.policy, tidy=True)
-            if isinstance(event, Word):
-                self._sentence.hear(event)
-            else:
-                self._sentence.close()
-
-    def _spaced(self, steps: list[Step]) -> list[Step]:
-        """Put a space between sentences, with the first text of the later one."""
-        for n, step in enumerate(steps):
-            if step.action is Action.WRITE and step.text:
-                if self._spoken not in (None, step.sentence):
-                    steps[n] = step.with_text(" " + step.text)
-                self._spoken = step.sentence
-        return steps
-
-
-def require_text(text: str, where: str) -> None:
-    if not isinstance(text, str):
-        raise UsageError(f"{where} must be a str, not {type(text).__name__}")
 
 
 def _load(folder: folders.Folder, backend: str | None, device: str | None, threads: int) -> Backend:

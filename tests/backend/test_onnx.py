@@ -65,7 +65,7 @@ def translate(backend: Backend, spec: str, source: list[list[int]], *, speculate
     engine = Engine(backend, speculate=speculate)
     one = engine.open(parse(spec))
     for word in source:
-        engine.hear(one, word)
+        engine.feed(one, word)
         engine.run()
     engine.close(one)
     engine.run()
@@ -79,7 +79,7 @@ def together(backend: Backend, jobs: list[tuple[str, list[list[int]]]], batch: i
     for spec, source in jobs:
         streams.append(engine.open(parse(spec)))
         for word in source:
-            engine.hear(streams[-1], word)
+            engine.feed(streams[-1], word)
             engine.round()
         engine.close(streams[-1])
     engine.run()

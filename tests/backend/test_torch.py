@@ -39,7 +39,7 @@ def stream(backend: TorchBackend | PerLag, spec: str, source: list[list[int]]) -
     engine = Engine(backend)
     one = engine.open(parse(spec))
     for word in source:  # word by word, so that the encoder works incrementally too
-        engine.hear(one, word)
+        engine.feed(one, word)
         engine.run()
     engine.close(one)
     engine.run()
@@ -90,7 +90,7 @@ def test_many_streams_are_each_alone() -> None:
     streams = [engine.open(parse(SPECS[n % len(SPECS)])) for n in range(len(sources))]
     for n, source in enumerate(sources):
         for word in source:
-            engine.hear(streams[n], word)
+            engine.feed(streams[n], word)
             engine.round()
         engine.close(streams[n])
     engine.run()

@@ -97,7 +97,7 @@ def test_a_stream_that_cannot_go_on_begins_anew_with_the_open_sentence(run: Any)
         return {start: buffer.start(""), replay: buffer.replay(), position: buffer.position, generation: buffer.generation};
         """,
     )
-    assert found["start"] == {"type": "start", "version": 1, "model": "toy", "policy": "wait-k:k=2"}
+    assert found["start"] == {"type": "start", "version": 2, "model": "toy", "policy": "wait-k:k=2"}
     assert found["replay"] == [{"type": "text", "text": "b "}]
     assert (found["position"], found["generation"]) == (2, 1)
 
@@ -314,3 +314,21 @@ def test_samples_are_offered_to_models_of_their_language(run: Any) -> None:
     ) == [["toy-talk.txt"], GERMAN, GERMAN, []]
     for file in GERMAN:
         assert len(run("samples", f"return m.load('{file}')").split()) > 200
+
+
+def test_gains_and_evidence_are_told_by_word(run: Any) -> None:
+    """The socket speaks of source tokens: here "hausbaum" has two of them, "läuft" one, and the sentence an end."""
+    found = run(
+        "by_word",
+        """
+        const b = new m.ByWord(), read = (read, heard, end) => b.tell({action: "READ", sentence: 0, read, heard, end}, 0);
+        const write = (more) => b.tell({action: "WRITE", sentence: 0, ...more}, 0);
+        read(1, 1); read(2, 1);
+        const first = write({gain: [0.3, 0.4], evidence: [0, 1], degrees: [0.1, 0.2]});
+        read(3, 2); read(4, 2, true);
+        const second = write({degrees: [0.4, 0.5, 0.1, 0]}), third = write({degrees: [0.4, 0.505, 0.6, 0.2]});
+        return [first.gain, first.evidence, first.settled ?? null, second.settled ?? null, third.settled,
+                b.tell({action: "WRITE", sentence: 1, degrees: []}, 0).settled ?? null];
+        """,
+    )
+    assert found == [[[0, 0.4]], [0], None, None, [[1, 0.5], [2, 0.2]], None]

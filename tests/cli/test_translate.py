@@ -68,7 +68,7 @@ def test_json_lines_tell_every_step(
         for line in translate(capsys, "--model", str(model), "--policy", PE, "--json", str(text)).splitlines()
     ]
     assert "".join(step.get("text", "") for step in steps if step["action"] == "WRITE") == plain.replace("\n", "")
-    heard = [step["text"] for step in steps if step["action"] == "READ" and "text" in step]
+    heard = [step["text"] for step in steps if step["action"] == "READ" and step["text"]]
     assert heard == " ".join(sentences).split()
     times = [step["at"] for step in steps]
     assert times == sorted(times)
@@ -144,7 +144,7 @@ def test_rate_lets_words_arrive_at_a_speakers_pace(
     file.write_text("te himu nakoru .\n")
     out = translate(capsys, "--model", str(model), "--json", "--rate", "1200", str(file))
     steps = [json.loads(line) for line in out.splitlines()]
-    arrivals = [step["at"] for step in steps if step["action"] == "READ" and "text" in step]
+    arrivals = [step["at"] for step in steps if step["action"] == "READ" and step["text"]]
     assert len(arrivals) == 4
     assert all(
         at >= 50 * word for word, at in enumerate(arrivals, start=1)
@@ -217,12 +217,12 @@ def test_a_watch_does_not_grow_with_the_stream(model: Path, sentences: list[str]
     watch = Watch(speaker, Console(quiet=True))
     alive = []
     for _ in range(3):
-        for step in [*speaker.say(sentences[0]), *speaker.finish()]:
+        for step in [*speaker.feed(sentences[0]), *speaker.finish()]:
             watch.step(step)
         gc.collect()
         alive.append(sum(type(each) is Step for each in gc.get_objects()))
     assert alive[0] == alive[1] == alive[2]
-    one = Translation.of([*speaker.say(sentences[0]), *speaker.finish()])
+    one = Translation.of([*speaker.feed(sentences[0]), *speaker.finish()])
     assert (watch.sums.sentences, watch.sums.heard, watch.sums.tokens) == (3, 3 * len(one.source), 3 * len(one.path))
     assert watch.sums.word_lag == pytest.approx(3 * average_lagging(one.delays, len(one.source), len(one.delays)))
 

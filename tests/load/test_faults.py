@@ -31,7 +31,7 @@ anything = st.recursive(
 fields = st.fixed_dictionaries(
     {},
     optional={
-        "version": st.just(1) | anything,
+        "version": st.just(2) | anything,
         "model": st.just("toy") | anything,
         "policy": st.sampled_from(["wait-k:2", "pe", "offline", "wait-k:k=999999"]) | anything,
         "text": st.text(max_size=40) | st.sampled_from(["te riki . ", "\n", "x" * 3000, "🙃 " * 30]) | anything,
@@ -48,7 +48,7 @@ def nothing_stays(made: Running, model: Model) -> None:
     """Streams, sessions and the caches of the model are all given back."""
 
     async def settle() -> None:
-        while made.service.speakers or made.service.sockets or made.service.counters()["toy"].sessions or slots(model):
+        while made.service.streams or made.service.sockets or made.service.counters()["toy"].sessions or slots(model):
             await asyncio.sleep(0.02)
 
     play(settle)

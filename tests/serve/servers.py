@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from bethink.live import AsyncTranslator
-from bethink.serve.doors import Doors
+from bethink.aio import AsyncTranslator
+from bethink.serve.auth import Access
 from bethink.serve.limits import Limits
 from bethink.serve.models import Model
 from bethink.serve.run import Server, listen, server
@@ -30,11 +30,11 @@ Result = TypeVar("Result")
 class Running:
     """A server in a thread of its own."""
 
-    def __init__(self, model: Model, limits: Limits, doors: Doors) -> None:
+    def __init__(self, model: Model, limits: Limits, access: Access) -> None:
         self.listening = listen("127.0.0.1", 0)
         self.port: int = self.listening.getsockname()[1]
         fresh = Model(model.name, model.translator, AsyncTranslator(model.translator))
-        self.service = Service([fresh], limits, doors)
+        self.service = Service([fresh], limits, access)
         self.server: Server = server(self.service)
         self.thread = threading.Thread(target=self._run)
         self.failure: BaseException | None = None
@@ -71,8 +71,8 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(model: Model, *, doors: Doors | None = None, **limits: Any) -> Iterator[Running]:
-    made = Running(model, Limits(**{"rate": 1e6, "burst": 10**6, "lag": 1e6} | limits), doors or Doors("127.0.0.1"))
+def running(model: Model, *, access: Access | None = None, **limits: Any) -> Iterator[Running]:
+    made = Running(model, Limits(**{"rate": 1e6, "burst": 10**6, "lag": 1e6} | limits), access or Access("127.0.0.1"))
     made.start()
     try:
         yield made

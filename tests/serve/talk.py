@@ -16,7 +16,7 @@ Message = dict[str, Any]
 
 
 def start(**fields: Any) -> Message:
-    return {"type": "start", "version": 1, **fields}
+    return {"type": "start", "version": 2, **fields}
 
 
 def text(words: str) -> Message:

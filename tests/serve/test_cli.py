@@ -11,7 +11,7 @@ import pytest
 
 from bethink.cli import main
 from bethink.cli.serve import LIMITS
-from bethink.serve.doors import read_token
+from bethink.serve.auth import read_token
 from bethink.serve.limits import Limits
 from tests.serve.servers import CLONE
 

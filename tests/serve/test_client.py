@@ -11,24 +11,28 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from websockets.asyncio.server import ServerConnection, serve
 
-from bethink import Action, Translator, toy
+from bethink import Action, Step, Translator, toy
 from bethink.client import Client, ConnectionLost, Refusal, SyncClient
+from bethink.client.resume import ReplayBuffer, cut
 from bethink.errors import BethinkError
 from bethink.serve.models import Model
-from bethink.serve.protocol import LiveStep, Mark
-from bethink.serve.replay import Memory
+from bethink.serve.protocol import resume_message
+from bethink.trace import ResumePoint, units
 from tests.ports import free_port
 from tests.serve.servers import CLONE, PATIENCE, Process, Running, play, running
 
 SPEECH = " ".join(pair.source for pair in toy.sentences(8, seed=21))
 
 
-def shown(steps: list[LiveStep]) -> str:
+def shown(steps: list[Step]) -> str:
     return "".join(step.text for step in steps if step.action is Action.WRITE)
 
 
@@ -56,9 +60,9 @@ def test_a_text_goes_through(server: Running, translator: Translator) -> None:
 
 def test_without_asyncio(server: Running, translator: Translator) -> None:
     with SyncClient(server.http.replace("http", "ws")) as client:
-        client.send(SPEECH[:50])
-        client.send(SPEECH[50:])
-        client.end()
+        client.feed(SPEECH[:50])
+        client.feed(SPEECH[50:])
+        client.finish()
         assert shown(list(client)) == translator.translate(SPEECH)
         assert client.final["sentences"] == 8
 
@@ -71,7 +75,7 @@ def test_without_asyncio_steps_come_while_the_source_is_waited_for(server: Runni
         assert began.wait(PATIENCE)
         yield SPEECH[50:]
 
-    got: list[LiveStep] = []
+    got: list[Step] = []
     with SyncClient(server.url) as client:
         for step in client.stream(slow()):
             got.append(step)
@@ -162,8 +166,8 @@ def test_policies_change_and_wrong_ones_are_raised(server: Running) -> None:
             with pytest.raises(Refusal, match="Did you mean 'wait-k'"):
                 await anext(client)
             await client.change("wait-k:4")
-            await client.send("te riki nakoru ne ruru .")
-            await client.end()
+            await client.feed("te riki nakoru ne ruru .")
+            await client.finish()
             first = next(step for step in [step async for step in client] if step.action is Action.WRITE)
             assert first.read == 4
 
@@ -175,14 +179,49 @@ def test_what_cannot_be_is_said_at_once(server: Running) -> None:
         async with Client(server.url, model="klingon"):
             pass
 
-    async def nobody_there() -> None:
-        async with Client("ws://127.0.0.1:1"):
+    async def nonsense() -> None:
+        async with Client("not a URL"):
+            pass
+
+    async def another_path() -> None:
+        async with Client(server.url.replace("/v1/stream", "/v2/v1/stream")):
             pass
 
     with pytest.raises(Refusal, match="no model named 'klingon'"):
         play(model_missing)
     with pytest.raises(ConnectionLost, match="cannot reach"):
-        play(nobody_there)
+        play(nonsense)
+    with pytest.raises(ConnectionLost, match="HTTP 404"):
+        play(another_path)
+
+
+def test_a_server_that_is_not_there_yet_is_waited_for(translator: Translator, caplog: pytest.LogCaptureFixture) -> None:
+    process = Process()
+
+    async def scene() -> str:
+        async with Client(process.url, patience=PATIENCE) as client:
+            return shown([step async for step in client.stream([SPEECH])])
+
+    starting = threading.Timer(0.3, process.start)
+    starting.start()
+    try:
+        assert play(scene) == translator.translate(SPEECH)
+    finally:
+        starting.join()
+        process.kill()
+    assert "cannot reach" in caplog.text
+    assert f"trying again for up to {PATIENCE:g} seconds" in caplog.text
+
+
+def test_a_server_that_never_comes_is_waited_for_as_long_as_asked() -> None:
+    async def scene() -> None:
+        async with Client(f"ws://127.0.0.1:{free_port()}", patience=0.6):
+            pass
+
+    began = time.monotonic()
+    with pytest.raises(ConnectionLost, match=r"out of reach for 0\.6 seconds: cannot reach"):
+        play(scene)
+    assert time.monotonic() - began > 0.6
 
 
 GERMAN = (
@@ -196,8 +235,8 @@ def test_connections_that_break_again_and_again_change_nothing(name: str, speech
     """Every connection is cut at a random moment, on the server's side; with a real model also between the pieces of a word."""
     model = Model.load(str(CLONE / "models" / name), threads=1)
 
-    async def scene(running: Running) -> tuple[list[LiveStep], int]:
-        draw, got = random.Random(3), list[LiveStep]()
+    async def scene(running: Running) -> tuple[list[Step], int]:
+        draw, got = random.Random(3), list[Step]()
 
         async def cutting() -> None:
             """Once the last cut has healed and, after two, something has come since: a slow machine gets on, too."""
@@ -225,8 +264,8 @@ def test_connections_that_break_again_and_again_change_nothing(name: str, speech
             return got, client.reconnects
 
     with running(model) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.connection.FIRST_WAIT", 0.01)
-        patch.setattr("bethink.client.connection.LONGEST_WAIT", 0.05)
+        patch.setattr("bethink.client.asynchronous.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.asynchronous.LONGEST_WAIT", 0.05)
         got, reconnects = play(lambda: scene(made))
     assert reconnects >= 2
     assert [step.n for step in got] == list(range(len(got)))
@@ -238,8 +277,8 @@ def test_a_killed_server_that_comes_back_is_not_noticed(translator: Translator) 
     process = Process().start()
     states: list[str] = []
 
-    async def scene() -> list[LiveStep]:
-        got: list[LiveStep] = []
+    async def scene() -> list[Step]:
+        got: list[Step] = []
         killed = [asyncio.Event(), asyncio.Event()]
 
         async def speaking() -> AsyncIterator[str]:
@@ -286,7 +325,7 @@ async def stub(*frames: object, close: int = 1000) -> AsyncIterator[str]:
         yield f"ws://127.0.0.1:{next(iter(made.sockets)).getsockname()[1]}"
 
 
-READY = {"type": "ready", "limits": {"message": 65536}, "resume": Mark("toy@1", "wait-k:k=3").to_message()}
+READY = {"type": "ready", "limits": {"message": 65536}, "resume": resume_message("toy@1", ResumePoint("wait-k:k=3"))}
 TOO_MUCH = {"type": "error", "code": "text", "message": "too much text", "fatal": True}
 
 
@@ -296,7 +335,7 @@ def test_who_speaks_is_told_that_there_is_no_hope() -> None:
 
             async def speak() -> None:
                 while True:
-                    await client.send("te " * 50_000)
+                    await client.feed("te " * 50_000)
 
             with pytest.raises(Refusal, match="too much text"):
                 await speak()
@@ -360,7 +399,7 @@ def test_a_client_that_is_closed_leaves_nobody_waiting(server: Running) -> None:
         with pytest.raises(BethinkError, match="closed before its text was complete"):
             await reading
         with pytest.raises(BethinkError, match="closed before its text was complete"):
-            await client.send("te")
+            await client.feed("te")
 
     play(scene)
 
@@ -370,7 +409,7 @@ def test_a_silent_client_comes_back_when_there_is_text(model: Model, translator:
 
     async def scene(made: Running) -> str:
         async with Client(made.url, on_state=states.append) as client:
-            await client.send(SPEECH[:20])
+            await client.feed(SPEECH[:20])
             got = [await anext(client)]  # what was said has arrived
             while states[-1] != "lost":
                 await asyncio.sleep(0.01)
@@ -382,7 +421,7 @@ def test_a_silent_client_comes_back_when_there_is_text(model: Model, translator:
             return shown(got)
 
     with running(model, idle=1.0) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.connection.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.asynchronous.FIRST_WAIT", 0.01)
         assert play(lambda: scene(made)) == translator.translate(SPEECH)
 
 
@@ -404,19 +443,19 @@ def test_what_crosses_with_hanging_up_for_silence_is_said_again() -> None:
     async def scene() -> None:
         port = free_port()
         async with serve(converse, "127.0.0.1", port), Client(f"ws://127.0.0.1:{port}") as client:
-            await client.send("te riki ")
+            await client.feed("te riki ")
             await asyncio.wait_for(again.wait(), 60)
         assert heard == ["te riki ", "te riki "]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.connection.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.asynchronous.FIRST_WAIT", 0.01)
         play(scene)
 
 
 def test_patience_ends(model: Model) -> None:
     async def scene(made: Running) -> None:
         async with Client(made.url, patience=0.2) as client:
-            await client.send("te riki ")
+            await client.feed("te riki ")
             await anext(client)
             threading.Thread(target=made.stop).start()
             async for _ in client:
@@ -426,20 +465,36 @@ def test_patience_ends(model: Model) -> None:
         play(lambda: scene(made))
 
 
-def test_memory_keeps_the_open_sentence_and_no_more() -> None:
-    memory = Memory()
-    memory.say("te riki . 😀")
-    memory.change("wait-k:2")
-    memory.say(" ne ")
-    memory.change("wait-k:3")
-    memory.settle(Mark("m", "p", 1, 5, offset=10))
-    assert [(item.offset, item.text, item.policy) for item in memory.items] == [
+def point(sentence: int, step: int, offset: int) -> dict[str, object]:
+    return resume_message("m", ResumePoint("p", sentence, step, offset))
+
+
+def test_a_client_keeps_the_open_sentence_and_no_more() -> None:
+    buffer = ReplayBuffer()
+    buffer.feed("te riki . 😀")
+    buffer.change("wait-k:2")
+    buffer.feed(" ne ")
+    buffer.change("wait-k:3")
+    buffer.settle(point(1, 5, offset=10))
+    assert [(item.offset, item.text, item.policy) for item in buffer.items] == [
         (10, "😀", ""),
         (12, "", "wait-k:2"),
         (12, " ne ", ""),
         (16, "", "wait-k:3"),
     ]
-    memory.settle(Mark("m", "p", 2, 9, offset=12))
-    assert [item.policy for item in memory.items] == ["wait-k:2", "", "wait-k:3"]
-    memory.settle(Mark("m", "p", 3, 12, offset=16))
-    assert [item.policy for item in memory.items] == ["wait-k:3"]
+    buffer.settle(point(2, 9, offset=12))
+    assert [item.policy for item in buffer.items] == ["wait-k:2", "", "wait-k:3"]
+    buffer.settle(point(3, 12, offset=16))
+    assert [item.policy for item in buffer.items] == ["wait-k:3"]
+
+
+texts = st.text(st.one_of(st.characters(), st.sampled_from("\ud83d\ude00😀é")), max_size=30)
+
+
+@given(texts, st.data())
+def test_positions_do_not_depend_on_how_a_text_is_cut(whole: str, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, units(whole)))
+    rest = cut(whole, place)
+    raw = whole.encode("utf-16-le", "surrogatepass")
+    assert rest.encode("utf-16-le", "surrogatepass") == raw[2 * place :]
+    assert units(rest) == units(whole) - place

@@ -112,12 +112,12 @@ def test_a_replica_dies_in_mid_sentence(cluster: Cluster, translator: Translator
     async def speak(speech: str, died: asyncio.Event, speaking: asyncio.Barrier) -> tuple[str, int]:
         half = len(speech) // 2
         async with Client(cluster.url) as client:
-            await client.send(speech[:half])
+            await client.feed(speech[:half])
             steps = [await anext(client)]
             await speaking.wait()
             await died.wait()
-            await client.send(speech[half:])
-            await client.end()
+            await client.feed(speech[half:])
+            await client.finish()
             steps += [step async for step in client]
             assert [step.n for step in steps] == list(range(len(steps)))  # neither gap nor repetition
             return "".join(step.text for step in steps if step.action is Action.WRITE), client.reconnects

@@ -13,10 +13,11 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from bethink import Translator, toy
+from bethink.aio import AsyncTranslator
+from bethink.engine_thread import INBOX, OUTBOX
 from bethink.errors import UsageError
-from bethink.live import AsyncTranslator
 from bethink.serve.app import create_app
-from bethink.serve.doors import Doors, Rate, bearer
+from bethink.serve.auth import Access, RateLimiter, bearer
 from bethink.serve.limits import Limits, Pressure
 from bethink.serve.models import Model
 from bethink.serve.protocol import PATH
@@ -25,6 +26,7 @@ from tests.serve.servers import PATIENCE, Process, Running, play, running
 from tests.serve.talk import END, Message, Talk, shown, start, steps, talk, text, whole
 
 SPEECH = " ".join(pair.source for pair in toy.sentences(3, seed=31))
+LONGEST = 3 * 120 + 51  # steps that one sentence can have
 
 
 async def refused(url: str, *messages: Message | str | bytes, **options: Any) -> tuple[Message | None, int | None]:
@@ -65,7 +67,7 @@ def test_what_is_no_message_ends_the_stream(server: Running, messages: list[Mess
 @pytest.mark.parametrize(
     ("fields", "code", "close"),
     [
-        ({"version": 2}, "version", 4400),
+        ({"version": 1}, "version", 4400),
         ({"model": "../toy"}, "model", 4404),
         ({"model": "/etc"}, "model", 4404),
         ({"model": "x" * 10_000}, "model", 4404),
@@ -153,7 +155,7 @@ def test_a_server_lets_in_as_many_as_it_can_follow(model: Model, monkeypatch: py
             made.service.pressure._value = 0.0  # nobody waits, so nobody minds
             assert (await whole(made.url))[-1]["type"] == "final"
 
-    monkeypatch.setattr("bethink.hub.Effort.capacity", 2.3)
+    monkeypatch.setattr("bethink.engine_thread.Cost.capacity", 2.3)
     with running(model, lag=1.0) as made:
         made.service.pressure._half_life = 1e6  # it stays as it is
         made.service.pressure._value = 0.1
@@ -210,7 +212,7 @@ def test_coming_too_often(model: Model) -> None:
 
 
 def test_tokens(model: Model) -> None:
-    with running(model, doors=Doors("127.0.0.1", token="correct-horse")) as made:
+    with running(model, access=Access("127.0.0.1", token="correct-horse")) as made:
         check(made, "unauthorized", 4401, start())
         check(made, "unauthorized", 4401, start(token="wrong"))
         check(made, "unauthorized", 4401, start(), additional_headers={"Authorization": "Bearer wrong"})
@@ -253,9 +255,11 @@ def test_a_reader_who_does_not_read_holds_little_and_is_left(model: Model, trans
             client.socket.transport.pause_reading()
             speaking = asyncio.create_task(flood(client))
             while not made.metric("bethink_rejects_total", reason="slow"):
-                speakers = list(made.service.speakers)
-                held = [len(speaker._ledger.entries) for speaker in speakers]
-                assert max(held, default=0) <= 2
+                for handler in list(made.service.streams):
+                    mailbox = handler.session._mailbox
+                    assert len(mailbox.inbox) <= INBOX
+                    assert len(mailbox.outbox) <= OUTBOX + LONGEST
+                    assert len(handler._steps) <= LONGEST
                 await asyncio.sleep(0.05)
             speaking.cancel()
             client.socket.transport.abort()
@@ -356,7 +360,7 @@ def test_a_process_told_to_stop_stops_well() -> None:
 
 def test_a_bucket_fills_again_and_addresses_are_forgotten() -> None:
     now = [0.0]
-    rate = Rate(2.0, 3, addresses=2, clock=lambda: now[0])
+    rate = RateLimiter(2.0, 3, addresses=2, clock=lambda: now[0])
     assert [rate.allows("a") for _ in range(4)] == [True, True, True, False]
     now[0] = 0.5
     assert [rate.allows("a") for _ in range(2)] == [True, False]
@@ -366,7 +370,7 @@ def test_a_bucket_fills_again_and_addresses_are_forgotten() -> None:
 
 
 def test_a_network_is_one_address() -> None:
-    rate = Rate(1.0, 1)
+    rate = RateLimiter(1.0, 1)
     assert rate.allows("2001:db8::1")
     assert not rate.allows("2001:db8::2")
     assert rate.allows("2001:db8:0:1::1")
@@ -387,24 +391,24 @@ def test_a_network_is_one_address() -> None:
     ],
 )
 def test_names_of_the_server(host: str, origins: list[str], asked: str, known: bool) -> None:
-    assert Doors(host, origins).knows_host(asked) is known
+    assert Access(host, origins).allows_host(asked) is known
 
 
 def test_origins() -> None:
-    doors = Doors("0.0.0.0", ["https://live.example.org/"])
-    assert doors.knows_origin("https://live.example.org", "127.0.0.1:8080")
-    assert doors.knows_origin(None, "live.example.org")
-    assert not doors.knows_origin("https://live.example.org.evil.example", "live.example.org")
-    assert not Doors("127.0.0.1").knows_origin("http://rebound.example:8080", "rebound.example:8080")
+    access = Access("0.0.0.0", ["https://live.example.org/"])
+    assert access.allows_origin("https://live.example.org", "127.0.0.1:8080")
+    assert access.allows_origin(None, "live.example.org")
+    assert not access.allows_origin("https://live.example.org.evil.example", "live.example.org")
+    assert not Access("127.0.0.1").allows_origin("http://rebound.example:8080", "rebound.example:8080")
     with pytest.raises(UsageError, match="is not an origin"):
-        Doors("0.0.0.0", ["live.example.org"])
+        Access("0.0.0.0", ["live.example.org"])
 
 
 def test_tokens_are_compared_whole() -> None:
-    doors = Doors("127.0.0.1", token="correct-horse")
-    assert doors.opens_for("correct-horse")
-    assert not any(doors.opens_for(token) for token in ("", "correct", "correct-horse ", "\ud800", "é"))
-    assert Doors("127.0.0.1").opens_for("")
+    access = Access("127.0.0.1", token="correct-horse")
+    assert access.allows_token("correct-horse")
+    assert not any(access.allows_token(token) for token in ("", "correct", "correct-horse ", "\ud800", "é"))
+    assert Access("127.0.0.1").allows_token("")
     assert bearer("Bearer  abc") == "abc"
     assert bearer("Basic abc") == bearer(None) == ""
 
@@ -414,7 +418,7 @@ def test_pressure_rises_with_what_words_wait_and_falls_in_silence() -> None:
     pressure = Pressure(half_life=2.0, clock=lambda: now[0])
     for _ in range(200):
         now[0] += 0.1
-        pressure.feel(3.0)
+        pressure.add(3.0)
     assert pressure.seconds == pytest.approx(3.0, rel=0.01)
     now[0] += 2.0
     assert pressure.seconds == pytest.approx(1.5, rel=0.01)

@@ -1,14 +1,11 @@
-"""What streams share: the event loop, and what is measured of the engines."""
+"""What streams share: the event loop."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 
-import pytest
-
-from bethink.hub import Counters
-from bethink.live import AsyncTranslator
+from bethink.aio import AsyncTranslator
 from bethink.serve.models import Model
 from bethink.serve.protocol import Start
 from bethink.serve.service import Service
@@ -29,49 +26,14 @@ def test_a_long_message_does_not_keep_the_others_waiting(model: Model) -> None:
         turns = 0
         service = Service([fresh(model, "toy")])
         async with service.running():
-            with service.speaker(Start()) as speaker:
-                reading = asyncio.create_task(read(speaker.messages()))
-                hearing = asyncio.create_task(speaker.hear("\u200b " * 10_000))
-                while not hearing.done():
+            with service.stream(Start()) as handler:
+                reading = asyncio.create_task(read(handler.messages()))
+                feeding = asyncio.create_task(handler.session.feed("\u200b " * 10_000))
+                while not feeding.done():
                     turns += 1
                     await asyncio.sleep(0)
-                await speaker.finish()
+                await handler.session.finish()
                 await reading
         return turns
 
     assert play(scene) > 10
-
-
-def test_an_engine_that_rests_is_not_measured(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bethink.serve.service.SAMPLE_EVERY", 0.001)
-    looks = 0
-
-    class Counted(Service):
-        def counters(self) -> dict[str, Counters]:
-            nonlocal looks
-            looks += 1
-            return super().counters()
-
-    async def look(times: int) -> None:
-        until = looks + times
-        while looks < until:
-            await asyncio.sleep(0.001)
-
-    async def scene() -> None:
-        service = Counted([fresh(model, "one"), fresh(model, "two")])
-
-        def measured() -> float:
-            return service.metrics.registry.get_sample_value("bethink_batch_size_count") or 0.0
-
-        async with service.running():
-            await service.models[0].live.translate("te riki nakoru .")
-            await look(3)
-            before = measured()
-            assert before >= 1
-            await look(20)
-            assert measured() == before
-            await service.models[1].live.translate("te .")
-            await look(3)
-            assert measured() > before
-
-    play(scene)

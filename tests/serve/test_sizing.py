@@ -1,18 +1,18 @@
-"""The table by which operators size their machines is the one that was measured, and says what went wrong."""
+"""The table by which operators size their machines is the one that was measured, and what measures it tells the truth."""
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
-from http import HTTPStatus
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import pytest
-from websockets.asyncio.server import Request, Response, ServerConnection, serve
 
-from bethink.serve.protocol import Message, Refusal, dumps
+from bethink import Translator
 from tests.serve.servers import play
 
 ROOT = Path(__file__).parents[2]
@@ -47,64 +47,40 @@ def test_the_published_parts_are_the_measured_ones(monkeypatch: pytest.MonkeyPat
     assert parts.between(parts.TABLE, page, parts.table(found)) == page
 
 
-READY = {"type": "ready"}
-UNHEARD = {"type": "step", "action": "WRITE", "text": "la", "sentence": 7, "heard": 7}  # of a word that nobody said
+@pytest.fixture
+def fleet(live: ModuleType) -> Iterator[Any]:
+    """A real server that takes two streams."""
+    server = live.Server(str(ROOT / "models" / "toy"), "--threads", "1", "--max-streams", "2", "--max-drain", "1")
+    try:
+        yield live.Fleet([server], "")
+    finally:
+        server.process.kill()
+        server.process.communicate()
 
 
-def level_with(live: ModuleType, *frames: Message, status: HTTPStatus | None = None) -> Any:
-    """Two speakers of one word each, and a server that has only this to say, a frame for a frame."""
-
-    def greet(connection: ServerConnection, _: Request) -> Response | None:
-        return connection.respond(status, "") if status else None
-
-    async def answer(socket: ServerConnection) -> None:
-        for frame in frames:
-            await socket.recv()  # `start`, the word, `end`
-            await socket.send(dumps(frame))
-
-    async def scene() -> Any:
-        async with serve(answer, "127.0.0.1", 0, process_request=greet) as server:
-            url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-            fleet = SimpleNamespace(url=lambda _: url, policy="", cpu=0.0, megabytes=0.0)
-            return await live.level(fleet, [SimpleNamespace(words=["te"], places=[(0, 0)], translation="")], 2, 0.0)
-
-    return play(scene)
-
-
-@pytest.mark.parametrize("code", ["full", "rate"])
-def test_who_is_not_let_in_is_refused(live: ModuleType, code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    one = level_with(live, Refusal(code, "").to_message())
-    assert (one.refused, one.failed, one.exact) == (2, 0, 0)
+def test_speakers_are_carried_or_refused(live: ModuleType, fleet: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    made = live.talks(Translator(str(ROOT / "models" / "toy"), threads=1), "", 8)
+    one = asyncio.run(live.level(fleet, made, 3, 0.0))
+    assert (one.streams, one.refused, one.failed, one.exact) == (3, 1, 0, 2)
+    assert 0 < one.p50 <= one.p95 <= one.worst
+    assert one.server_cpu > 0
+    assert one.megabytes > 10
     assert "failed" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("frames", "reason"),
-    [
-        ([Refusal("internal", "").to_message()], "internal"),
-        ([READY, Refusal("slow", "").to_message()], "slow"),
-        ([READY], "lost"),
-        ([READY, UNHEARD, {"type": "final"}], "lost"),
-    ],
-)
-def test_who_is_let_down_is_not_refused(
-    live: ModuleType, frames: list[Message], reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = level_with(live, *frames)
-    assert (one.refused, one.failed, one.exact) == (0, 2, 0)
-    assert f"of 2 speakers 2 failed: {{'{reason}': 2}}" in capsys.readouterr().out
+def test_a_speaker_whose_server_dies_has_failed(live: ModuleType, fleet: Any) -> None:
+    made = live.talks(Translator(str(ROOT / "models" / "toy"), threads=1), "", 40)
 
+    async def scene() -> Any:
+        speaking = asyncio.create_task(live.speaker(fleet.url(0), "", made[0], 0.0))
+        await asyncio.sleep(1.5)
+        fleet.servers[0].process.kill()
+        await asyncio.to_thread(fleet.servers[0].process.wait)
+        return await speaking
 
-def test_a_handshake_can_be_refused_and_can_fail(live: ModuleType) -> None:
-    full = level_with(live, status=HTTPStatus.SERVICE_UNAVAILABLE)
-    assert (full.refused, full.failed) == (2, 0)
-    broken = level_with(live, status=HTTPStatus.INTERNAL_SERVER_ERROR)
-    assert (broken.refused, broken.failed) == (0, 2)
-
-
-def test_whoever_is_carried_is_neither(live: ModuleType) -> None:
-    one = level_with(live, READY, {"type": "final"})
-    assert (one.refused, one.failed, one.exact) == (0, 0, 2)
+    told = play(scene)
+    assert (told.failed, told.refused, told.exact) == ("lost", "", False)
+    assert play(lambda: live.speaker(fleet.url(0), "", made[0], 0.0)).failed == "ConnectionRefusedError"
 
 
 def test_failures_are_published(live: ModuleType) -> None:

@@ -144,7 +144,7 @@ def _start(engine: Engine, backend: Given, pair: Gold, policy: Policy) -> Stream
     stream = engine.open(policy)
     backend.give(stream.slot, pair.target.ids)
     for word in pair.source.words:
-        engine.hear(stream, word)
+        engine.feed(stream, word)
     engine.close(stream)
     return stream
 

@@ -8,7 +8,7 @@ import sys
 
 from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, add_policy, count, verb
 from bethink.errors import MissingExtra, UsageError
-from bethink.serve.doors import TOKEN, read_token
+from bethink.serve.auth import TOKEN, read_token
 from bethink.serve.limits import Limits
 
 LIMITS = {  # limit → what its flag says
@@ -80,15 +80,15 @@ def add(verbs: Verbs) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        from bethink.serve.doors import Doors, is_local
+        from bethink.serve.auth import Access, is_local
         from bethink.serve.models import Model
-        from bethink.serve.run import listen, run, set_up_log
+        from bethink.serve.run import listen, server, set_up_log
         from bethink.serve.service import Service
     except ModuleNotFoundError as error:
         raise MissingExtra("serving", "serve") from error
     set_up_log(logging.INFO if args.verbose else logging.WARNING)
     limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
-    doors = Doors(args.host, args.origin, read_token(args.token_file))
+    access = Access(args.host, args.origin, read_token(args.token_file))
     with listen(args.host, args.port) as listening:  # a port that is taken is found out before a model is loaded
         policy = args.policy[0] if args.policy else None
         models = [
@@ -103,12 +103,12 @@ def run(args: argparse.Namespace) -> int:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         print(f"bethink: serving {', '.join(names)} on http://{shown}:{port}", file=sys.stderr, flush=True)
-        if not (doors.locked or is_local(args.host)):
+        if not (access.needs_token or is_local(args.host)):
             print(
                 "bethink: anyone who can reach this address can use it; ask for a token with --token-file",
                 file=sys.stderr,
             )
-        run(Service(models, limits, doors), listening, proxy=args.proxy)
+        server(Service(models, limits, access), proxy=args.proxy).run(sockets=[listening])
     return 0
 
 

@@ -44,7 +44,11 @@ FIELDS = {  # of a line of --json
     "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
+    "end": "true where the source sentence ends (READ) or its translation (WRITE), else left out",
+    "n": "number of the step, from 0",
+    "offset": "READ: how far the text was read, in UTF-16 code units",
     "at": "milliseconds since the start",
+    "lag": "milliseconds since the newest source word read had arrived",
 }
 
 
@@ -103,14 +107,10 @@ class Plain:
 
 
 class Json:
-    """Every step as a line of JSON, stamped with the milliseconds since the start."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
+    """Every step as a line of JSON."""
 
     def step(self, step: Step) -> None:
-        stamped = {**step.to_dict(), "at": round(1000 * (time.monotonic() - self._start))}
-        print(json.dumps(stamped, ensure_ascii=False), flush=True)
+        print(json.dumps(step.to_dict(), ensure_ascii=False), flush=True)
 
     def end_line(self) -> None:
         """A sentence's number says where it ends."""
@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
         decoder = Decoder("standard input" if args.file in (None, "-") else args.file)
         with _show(args, speaker) as show:
             for part in _parts(_arriving(file, decoder), args.rate):
-                for step in speaker.finish() if part == "\n" else speaker.say(part):
+                for step in speaker.finish() if part == "\n" else speaker.feed(part):
                     show.step(step)
                 if part == "\n":
                     show.end_line()
@@ -144,12 +144,12 @@ class Speaker:
     def policy(self) -> Policy:
         return self._session.policy
 
-    def say(self, text: str) -> Iterator[Step]:
-        self._session.push(text)
+    def feed(self, text: str) -> Iterator[Step]:
+        self._session.feed(text)
         return self._work()
 
     def finish(self) -> Iterator[Step]:
-        self._session.close()
+        self._session.finish()
         return self._work()
 
     def _work(self) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""A client for `bethink serve` that does not mind losing its connection: it comes back and goes on without gap or change.
+"""A client for `bethink serve`: after a lost connection it comes back and continues without a gap or a change.
 
     async with Client("ws://127.0.0.1:8080") as client:
         async for step in client.stream(["te riki na", "koru ."]):
@@ -8,9 +8,9 @@
 `SyncClient` is the same without asyncio. Needs only the package `websockets`. The protocol is in docs/protocol.md.
 """
 
-from bethink.client.asynchronous import Client
+from bethink.client.asynchronous import Client, ConnectionLost
 from bethink.client.blocking import SyncClient
-from bethink.client.connection import ConnectionLost
-from bethink.serve.protocol import LiveStep, Refusal
+from bethink.serve.protocol import Refusal
+from bethink.trace import Step
 
-__all__ = ["Client", "ConnectionLost", "LiveStep", "Refusal", "SyncClient"]
+__all__ = ["Client", "ConnectionLost", "Refusal", "Step", "SyncClient"]

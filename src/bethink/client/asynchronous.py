@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
+import math
+import random
+import time
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from bethink.client.connection import Connection
-from bethink.client.exchange import Exchange
-from bethink.errors import BethinkError
-from bethink.serve.protocol import VERSION, LiveStep, Message
+from bethink.client.resume import ReplayBuffer
+from bethink.errors import BethinkError, MissingExtra
+from bethink.serve.protocol import NO_RETRY, PATH, VERSION, Message, Refusal, dumps
+from bethink.trace import Step
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
+LOG = logging.getLogger("bethink.client")
+FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds between attempts
+AHEAD = 262_144  # UTF-16 units of text that may wait to be sent
+BEHIND = 256  # steps that may wait to be read
+
+
+class ConnectionLost(BethinkError):
+    """The server could not be reached for as long as the client was told to try."""
+
 
 class Client:
-    """One speaker. `send` text, `change` the policy, `end`; iterate over the steps, in another task if text takes time to come."""
+    """One text. `feed` it, `change` the policy, `finish`; iterate over the steps, in another task if text takes time to come.
+
+    A task of its own keeps the client connected: one socket after the other, each going on where the one before it broke.
+    """
 
     def __init__(
         self,
@@ -28,15 +46,26 @@ class Client:
         patience: float = 300.0,
         on_state: Callable[[str], None] | None = None,
     ) -> None:
-        """`patience`: seconds to go on trying after a loss. `on_state` is told `connected`, `lost` and `ended`."""
-        start = {"type": "start", "version": VERSION, "model": model, "policy": policy, "token": token}
-        self._exchange = Exchange()
-        self._connection = Connection(url, start, self._exchange, patience, on_state or (lambda _: None))
+        """`patience`: seconds to go on trying, at the beginning and after a loss. `on_state` gets `connected`, `lost` and `ended`."""
+        self.ready: Message = {}  # the server's answer to `start`, the last one
+        self.final: Message = {}  # its last message
+        self.reconnects = 0
+        self.socket: ClientConnection | None = None  # of the moment, for those who want to look at it
+        self._url = url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)
+        self._start = {"type": "start", "version": VERSION, "model": model, "policy": policy, "token": token}
+        self._patience = patience
+        self._on_state = on_state or (lambda _: None)
+        self._buffer = ReplayBuffer()
+        self._steps: deque[Step | Exception] = deque()
+        self._news = asyncio.Event()  # set when anything changes for which somebody here may wait
+        self._last_sent = -math.inf  # when something was sent
+        self._outcome: Exception | None = None  # what ended it all, unless all was said
+        self._closed = False  # nothing more will happen
         self._work: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
         connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._work = asyncio.create_task(self._connection.run(connected))
+        self._work = asyncio.create_task(self._run(connected))
         try:
             await connected
         except BaseException:
@@ -49,74 +78,208 @@ class Client:
             self._work.cancel()
             await asyncio.wait([self._work])
 
-    @property
-    def ready(self) -> Message:
-        """What the server said to `start`, last time."""
-        return self._connection.ready
+    # the text
 
-    @property
-    def final(self) -> Message:
-        """What it said at the end."""
-        return self._connection.final
-
-    @property
-    def reconnects(self) -> int:
-        return self._connection.reconnects
-
-    @property
-    def socket(self) -> ClientConnection | None:
-        """The connection of the moment, for those who want to look at it."""
-        return self._connection.socket
-
-    # speaking
-
-    async def send(self, text: str) -> None:
-        """Say more, cut anywhere; waits while much is still to be sent, and raises what ended the stream."""
-        await self._exchange.say(text)
+    async def feed(self, text: str) -> None:
+        """Append text, cut anywhere; waits while much is still to be sent, and raises what ended the stream."""
+        await self._until(lambda: self._closed or self._buffer.unsent <= AHEAD)
+        self._require_open()
+        self._buffer.feed(text)
+        self._news.set()
 
     async def change(self, policy: str) -> None:
-        """Another policy from the next sentence on; one that cannot be is raised while iterating."""
-        self._exchange.change(policy)
+        """Another policy from the next sentence on; one that the server refuses is raised while iterating."""
+        self._require_open()
+        self._buffer.change(policy)
+        self._news.set()
 
-    async def end(self) -> None:
+    async def finish(self) -> None:
         """The text is complete; the iteration ends with its last step."""
-        self._exchange.end()
+        self._buffer.ended = True
+        self._news.set()
 
-    async def stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> AsyncIterator[LiveStep]:
-        """Send all chunks and end, and give the steps meanwhile."""
-        speaking = asyncio.create_task(self.say(chunks))
-        try:
-            async for step in self:
-                yield step
-            await speaking
-        finally:
-            speaking.cancel()
-            await asyncio.wait([speaking])
-
-    async def say(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
-        """Send all chunks and end; if they fail, the reader sees it."""
+    async def feed_all(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
+        """Feed all chunks and finish; if they fail, the reader sees it."""
         try:
             if isinstance(chunks, AsyncIterable):
                 async for chunk in chunks:
-                    await self.send(chunk)
+                    await self.feed(chunk)
             else:
                 for chunk in chunks:
-                    await self.send(chunk)
-            await self.end()
+                    await self.feed(chunk)
+            await self.finish()
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) and task.cancelling():  # from outside: nobody reads any more
                 raise
-            await self._exchange.give(BethinkError("the chunks were cancelled before the text was complete"))
+            await self._give(BethinkError("the chunks were cancelled before the text was complete"))
         except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything
-            await self._exchange.give(error)
+            await self._give(error)
 
-    # listening
+    # the steps
+
+    async def stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> AsyncIterator[Step]:
+        """Feed all chunks and finish, and give the steps meanwhile."""
+        feeding = asyncio.create_task(self.feed_all(chunks))
+        try:
+            async for step in self:
+                yield step
+            await feeding
+        finally:
+            feeding.cancel()
+            await asyncio.wait([feeding])
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> LiveStep:
-        step = await self._exchange.next()
-        if step is None:
+    async def __anext__(self) -> Step:
+        await self._until(lambda: self._closed or bool(self._steps))
+        if not self._steps:
+            if self._outcome is not None:
+                raise self._outcome
             raise StopAsyncIteration
+        step = self._steps.popleft()
+        self._news.set()
+        if isinstance(step, Exception):
+            raise step
         return step
+
+    async def _give(self, step: Step | Exception) -> None:
+        """To the reader; waits while it is far behind."""
+        await self._until(lambda: len(self._steps) < BEHIND)
+        self._steps.append(step)
+        self._news.set()
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._news.clear()
+            await self._news.wait()
+
+    def _require_open(self) -> None:
+        if self._outcome is not None:
+            raise self._outcome
+        if self._buffer.ended or self._closed:
+            raise BethinkError("this text has ended; open another Client for another text")
+
+    # the connection
+
+    async def _run(self, connected: asyncio.Future[None]) -> None:
+        """`connected` learns how the beginning went; nobody is left waiting, however it ends."""
+        try:
+            await self._keep_connected(connected)
+        except asyncio.CancelledError:
+            self._outcome = BethinkError("this Client was closed before its text was complete")
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to those who wait
+            self._outcome = error
+            if not connected.done():
+                connected.set_exception(error)
+                return
+        finally:
+            self._closed = True
+            self._news.set()
+        self._on_state("ended")
+
+    async def _keep_connected(self, connected: asyncio.Future[None]) -> None:
+        since, wait = time.monotonic(), FIRST_WAIT
+        while True:
+            before = self.ready
+            trouble = await self._attempt(connected)
+            if self.final:
+                return
+            if self.ready is not before:
+                self._on_state("lost")
+                if isinstance(trouble, Refusal) and trouble.code == "idle" and not self._crossed():
+                    await self._until(lambda: self._buffer.has_news)  # no reason to come back before that
+                since, wait = time.monotonic(), FIRST_WAIT
+            elif not self.ready and wait == FIRST_WAIT:
+                LOG.warning("%s; trying again for up to %g seconds", trouble, self._patience)
+            if time.monotonic() - since > self._patience:
+                raise ConnectionLost(f"{self._url} was out of reach for {self._patience:g} seconds: {trouble}")
+            await asyncio.sleep(min(wait * random.uniform(0.75, 1.25), self._patience))
+            wait = min(2 * wait, LONGEST_WAIT)
+
+    def _crossed(self) -> bool:
+        """Whether the last message crossed with the server's hanging up: the silence it complains of began before that."""
+        return time.monotonic() - self._last_sent < float(self.ready["limits"].get("idle", 0)) / 2
+
+    async def _attempt(self, connected: asyncio.Future[None]) -> BethinkError:
+        """One connection, from start to end; why it ended, or raises that if another attempt is of no use."""
+        sockets = _websockets()
+        try:
+            async with sockets.asyncio.client.connect(self._url, compression=None, max_size=None) as socket:
+                await self._converse(socket, connected)
+        except sockets.exceptions.ConnectionClosed as closed:
+            code = closed.rcvd.code if closed.rcvd else 1006
+            if code in NO_RETRY:
+                raise Refusal("closed", f"the server closed the connection with code {code}") from None
+            return ConnectionLost(f"the connection broke with code {code}")
+        except Refusal as refusal:
+            if refusal.close in NO_RETRY:
+                raise
+            return refusal
+        except (OSError, TimeoutError, sockets.exceptions.WebSocketException) as error:
+            lost = ConnectionLost(f"cannot reach {self._url}: {error or 'no answer in time'}")
+            status = getattr(getattr(error, "response", None), "status_code", 500)
+            if status < 500 or isinstance(error, sockets.exceptions.InvalidURI):
+                raise lost from None
+            return lost
+        except (KeyError, TypeError, ValueError) as error:
+            told = f"{self._url} does not speak the live protocol, by its answer: {error!r}"
+            raise Refusal("invalid", told) from error
+        return ConnectionLost("the server ended the stream early")
+
+    async def _converse(self, socket: ClientConnection, connected: asyncio.Future[None]) -> None:
+        await socket.send(dumps(self._start | self._buffer.resume()))
+        ready = json.loads(await socket.recv())
+        if ready["type"] == "error":
+            raise Refusal(ready["code"], ready["message"])
+        largest = max(1, int(ready["limits"]["message"]) // 16)  # characters in one message
+        self._buffer.settle(ready["resume"])
+        self.reconnects += bool(self.ready)
+        self.ready, self.socket = ready, socket
+        self._on_state("connected")
+        if not connected.done():
+            connected.set_result(None)
+        sending = asyncio.create_task(self._send(socket, largest))
+        try:
+            await self._receive(socket)
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _send(self, socket: ClientConnection, largest: int) -> None:
+        while True:
+            for message in self._buffer.messages(largest):
+                await socket.send(dumps(message))
+                self._last_sent = time.monotonic()
+                self._news.set()  # there is room
+            if self._buffer.ended:
+                return
+            await self._until(lambda: self._buffer.has_news)
+
+    async def _receive(self, socket: ClientConnection) -> None:
+        async for frame in socket:
+            message = json.loads(frame)
+            kind = message["type"]
+            if kind == "step":
+                step = Step.from_dict(message)
+                self._buffer.see(message)
+                await self._give(step)
+            elif kind == "sentence":
+                self._buffer.settle(message["resume"])
+            elif kind == "final":
+                self.final = message
+            elif kind == "error":
+                refusal = Refusal(message["code"], message["message"], fatal=message["fatal"])
+                if refusal.fatal:
+                    raise refusal
+                await self._give(refusal)
+
+
+def _websockets() -> Any:
+    try:
+        import websockets.asyncio.client
+        import websockets.exceptions
+    except ModuleNotFoundError as error:
+        raise MissingExtra("the client", "serve") from error
+    return websockets

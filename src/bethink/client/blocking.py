@@ -9,7 +9,8 @@ from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from bethink.client.asynchronous import Client
-from bethink.serve.protocol import LiveStep, Message
+from bethink.serve.protocol import Message
+from bethink.trace import Step
 
 Result = TypeVar("Result")
 
@@ -22,7 +23,7 @@ class SyncClient:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="bethink-client", daemon=True)
         self._client = Client(url, **options)
-        self._speaking: Future[None] | None = None
+        self._feeding: Future[None] | None = None
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -34,30 +35,30 @@ class SyncClient:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._speaking is not None:
-            self._speaking.cancel()
+        if self._feeding is not None:
+            self._feeding.cancel()
         self._wait(self._client.__aexit__())
         self._stop()
 
-    def send(self, text: str) -> None:
-        self._wait(self._client.send(text))
+    def feed(self, text: str) -> None:
+        self._wait(self._client.feed(text))
 
     def change(self, policy: str) -> None:
         self._wait(self._client.change(policy))
 
-    def end(self) -> None:
-        self._wait(self._client.end())
+    def finish(self) -> None:
+        self._wait(self._client.finish())
 
-    def stream(self, chunks: Iterable[str]) -> Iterator[LiveStep]:
-        """Send all chunks and end, and give the steps meanwhile; chunks may take their time to come."""
-        speaking = self._speaking = self._begin(self._client.say(_drawn(chunks)))
+    def stream(self, chunks: Iterable[str]) -> Iterator[Step]:
+        """Feed all chunks and finish, and give the steps meanwhile; chunks may take their time to come."""
+        feeding = self._feeding = self._begin(self._client.feed_all(_drawn(chunks)))
         try:
             yield from self
         finally:
-            speaking.cancel()
+            feeding.cancel()
 
-    def __iter__(self) -> Iterator[LiveStep]:
-        """Steps until the text has ended; waits for them, so `end` before, `send` from another thread, or use `stream`."""
+    def __iter__(self) -> Iterator[Step]:
+        """Steps until the text has ended; waits for them, so `finish` before, `feed` from another thread, or use `stream`."""
         while True:
             try:
                 yield self._wait(self._client.__anext__())

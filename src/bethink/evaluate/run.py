@@ -259,18 +259,18 @@ def _listen(
     work on that word is done. As in a batch, a line is one sentence.
     """
     from bethink.engine import Engine
-    from bethink.translator import Sentence
+    from bethink.session import Sentence
 
     words = translator.words(line, where)
     if not words:
         return Translation.of([]), ()
     engine = Engine(translator.backend)
-    sentence = Sentence(translator, engine, policy)
+    sentence = Sentence(translator.target, engine, policy)
     answers: list[list[Step]] = []
     computing: list[float] = []
     for word in (*words, None):
         start = time.perf_counter()
-        sentence.close() if word is None else sentence.hear(word)
+        sentence.close() if word is None else sentence.feed(word)
         engine.run()
         answers.append(sentence.take())
         computing.append((time.perf_counter() - start) * 1000)

@@ -4,40 +4,27 @@ from __future__ import annotations
 
 import contextlib
 import mimetypes
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from bethink import __version__
-from bethink.serve.guard import Guard, answer
-from bethink.serve.http import describe, routes
+from bethink.serve.http import routes
+from bethink.serve.middleware import AccessMiddleware, answer, refuse
 from bethink.serve.protocol import PATH, Refusal
 from bethink.serve.service import Service
 from bethink.serve.socket import serve_socket
 
 PAGE = Path(__file__).parent / "page"
-ABOUT = (
-    "Simultaneous translation as a service. Live text goes through the WebSocket at /v1/stream, described in docs/protocol.md; "
-    "what stands here is the HTTP side."
-)
-DOCS_STYLE = (
-    ":root{color-scheme:light dark;font:1rem/1.5 system-ui,sans-serif}body{max-width:50rem;margin:2rem auto;padding:0 1rem}"
-    "pre{overflow:auto}h2{margin-top:2rem}"
-)
+ABOUT = "The HTTP side of bethink. Live text goes through the WebSocket at /v1/stream, described in docs/protocol.md."
 METHODS = {"/v1/translate": "POST", "/v1/models": "GET", "/health": "GET", "/metrics": "GET"}
-TYPES = {
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-    ".woff2": "font/woff2",
-    ".json": "application/json",
-}
+TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 
 
 class Page(StaticFiles):
@@ -57,14 +44,13 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
         async with service.running():
             yield
 
+    # The pages that FastAPI makes for its documentation load scripts from elsewhere.
     app = FastAPI(
         title="bethink", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
     )
-    app.state.service = service
-    app.add_middleware(Guard, service=service)
+    app.add_middleware(AccessMiddleware, service=service)
     app.include_router(routes(service))
-    _add_docs(app)
-    _add_errors(app)
+    _add_errors(app, service)
 
     @app.websocket(PATH)
     async def stream(socket: WebSocket) -> None:
@@ -76,39 +62,25 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
     return app
 
 
-def _add_docs(app: FastAPI) -> None:
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return describe(app)
-
-    @app.get("/docs.css", include_in_schema=False)
-    async def style() -> Response:
-        return Response(DOCS_STYLE, media_type="text/css")
-
-
-def _add_errors(app: FastAPI) -> None:
+def _add_errors(app: FastAPI, service: Service) -> None:
     """Everything that goes wrong has the same shape."""
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, refusal: Refusal) -> Response:
-        app.state.service.metrics.rejects.labels(reason=refusal.code).inc()
-        return answer(refusal)
+        service.metrics.rejects.labels(reason=refusal.code).inc()
+        return refuse(refusal)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         found = error.errors()[0]
         where = ".".join(str(part) for part in found["loc"] if part != "body")
-        return _error(422, "invalid", f"{where or 'the body'}: {found['msg']}")
+        return answer(422, "invalid", f"{where or 'the body'}: {found['msg']}")
 
     @app.exception_handler(HTTPException)
     async def failed(_: Request, error: HTTPException) -> Response:
         code = {404: "not_found", 405: "method", 408: "idle", 413: "text"}.get(error.status_code, "invalid")
-        return _error(error.status_code, code, error.detail, error.headers)
+        return answer(error.status_code, code, error.detail, error.headers)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, __: Exception) -> Response:
-        return _error(500, "internal", "the server failed; try again")
-
-
-def _error(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status, headers=headers)
+        return answer(500, "internal", "the server failed; try again")

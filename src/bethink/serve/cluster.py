@@ -16,7 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from bethink.errors import BethinkError, MissingExtra, UsageError
 from bethink.serve.app import create_app
-from bethink.serve.doors import Doors, read_token
+from bethink.serve.auth import Access, read_token
 from bethink.serve.limits import Limits
 from bethink.serve.models import Model
 from bethink.serve.service import Service
@@ -52,7 +52,9 @@ class Replica:
         origins = [origin.strip() for origin in options.origin.split(",") if origin.strip()]
         model = Model.load(options.model, batch=options.batch, threads=options.threads)
         self._proxy = options.proxy
-        self._service = Service([model], Limits(streams=options.streams), Doors("127.0.0.1", origins, read_token(None)))
+        self._service = Service(
+            [model], Limits(streams=options.streams), Access("127.0.0.1", origins, read_token(None))
+        )
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Asked for by Ray Serve, once, in the event loop that will run it."""
@@ -71,9 +73,8 @@ def app(given: Mapping[str, Any]) -> Any:
         options = Options.model_validate(dict(given))
     except ValidationError as error:
         found = error.errors()[0]
-        raise UsageError(
-            f"option '{'.'.join(map(str, found['loc']))}' of the cluster: {found['msg'].lower()}"
-        ) from None
+        name = ".".join(map(str, found["loc"]))
+        raise UsageError(f"option '{name}' of the cluster: {found['msg'].lower()}") from None
     if options.most < options.replicas:
         raise UsageError(f"'most' is {options.most}, but must be at least 'replicas', which is {options.replicas}")
     limits = Limits(streams=options.streams)

@@ -1,4 +1,4 @@
-"""What a client may cost: every limit of the service in one place, and a gauge for how near the machine is to its own."""
+"""What a client may cost: every limit of the service in one place, and a gauge of how far the engine is behind."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Limits:
     drain: float = 10.0  # for the sentences in flight when the server is told to stop
 
     def __post_init__(self) -> None:
-        for name in ("streams", "message", "body", "text", "idle", "start", "slow", "rate", "burst", "lag", "drain"):
-            if getattr(self, name) <= 0:
-                raise UsageError(f"the limit '{name}' is {getattr(self, name)}, but must be above 0")
+        for name, value in vars(self).items():
+            if value <= 0:
+                raise UsageError(f"the limit '{name}' is {value}, but must be above 0")
 
     @property
     def sockets(self) -> int:
@@ -37,7 +37,7 @@ class Limits:
 
 
 class Pressure:
-    """How long words wait for the engine at present: an average over time in which the last seconds count most.
+    """How many seconds words wait for the engine at present: an average over time, with a half-life of 2 seconds.
 
     Where nobody speaks it falls to nothing by itself.
     """
@@ -46,15 +46,15 @@ class Pressure:
         self._half_life, self._clock = half_life, clock
         self._value, self._then = 0.0, clock()
 
-    def feel(self, waited: float) -> None:
-        kept, now = self._kept()
+    def add(self, waited: float) -> None:
+        now = self._clock()
+        kept = self._kept(now)
         self._value, self._then = kept * self._value + (1 - kept) * waited, now
 
     @property
     def seconds(self) -> float:
-        return self._value * self._kept()[0]
+        return self._value * self._kept(self._clock())
 
-    def _kept(self) -> tuple[float, float]:
-        now = self._clock()
-        kept: float = 0.5 ** ((now - self._then) / self._half_life)
-        return kept, now
+    def _kept(self, now: float) -> float:
+        share: float = 0.5 ** ((now - self._then) / self._half_life)
+        return share

@@ -9,21 +9,21 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from bethink.hub import Counters
+from bethink.engine_thread import Counters
 from bethink.policy import Action
-from bethink.serve.protocol import LiveStep
+from bethink.trace import Step
 
-LAGS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LAGS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0)
 
 _ENGINE = {  # of each model's engine: name, kind, help
     "sessions": (GaugeMetricFamily, "Sessions that are open."),
     "ready": (GaugeMetricFamily, "Streams that can move and wait for their turn."),
-    "queued": (GaugeMetricFamily, "Pieces of text that were fed and not yet heard."),
+    "queued": (GaugeMetricFamily, "Pieces of text that wait for the engine."),
+    "batch": (GaugeMetricFamily, "Streams in the last call of the decoder."),
     "rounds": (CounterMetricFamily, "Batched calls of the decoder."),
     "rows": (CounterMetricFamily, "Decoder positions computed."),
     "written": (CounterMetricFamily, "Target tokens written."),
-    "capacity": (GaugeMetricFamily, "Speakers that it could follow, by what words have cost lately."),
+    "capacity": (GaugeMetricFamily, "Speakers that the engine could follow, by what words have cost lately."),
     "failures": (CounterMetricFamily, "Times the model failed, each ending the sessions then open."),
 }
 
@@ -34,46 +34,31 @@ class Metrics:
         own = self.registry
         self.sockets = Gauge("bethink_sockets", "Sockets that are connected.", registry=own)
         self.streams = Gauge("bethink_streams", "Streams that are open, sockets and HTTP together.", registry=own)
-        self.pressure = Gauge(
-            "bethink_pressure_seconds", "How long words wait for the engine, on average, now.", registry=own
-        )
+        self.pressure = Gauge("bethink_pressure_seconds", "How long words wait for the engine now.", registry=own)
         self.opened = Counter("bethink_streams_opened", "Streams that were opened.", ["resumed"], registry=own)
-        self.closed = Counter(
-            "bethink_streams_closed", "Streams and sockets that ended, by how.", ["reason"], registry=own
-        )
-        self.rejects = Counter(
-            "bethink_rejects", "Connections and requests refused, by reason.", ["reason"], registry=own
-        )
+        self.closed = Counter("bethink_streams_closed", "Streams and sockets that ended.", ["reason"], registry=own)
+        self.rejects = Counter("bethink_rejects", "Connections and requests refused.", ["reason"], registry=own)
         self.steps = Counter("bethink_steps", "READ and WRITE steps sent.", ["action"], registry=own)
-        self.lag = Histogram(
-            "bethink_lag_seconds",
-            "From the arrival of the newest source word to the sending of the words written with it.",
-            buckets=LAGS,
-            registry=own,
-        )
-        self.batch = Histogram(
-            "bethink_batch_size", "Streams in one call of the decoder, sampled.", buckets=BATCHES, registry=own
-        )
+        about = "From the arrival of the newest source word to the words written with it."
+        self.lag = Histogram("bethink_lag_seconds", about, buckets=LAGS, registry=own)
         self._read, self._wrote = (self.steps.labels(action=action.value) for action in (Action.READ, Action.WRITE))
         ProcessCollector(registry=self.registry)
 
-    def watch(self, counters: Callable[[], dict[str, Counters]]) -> None:
-        """Add what the engines count themselves, asked for when somebody looks."""
-        self.registry.register(_Engines(counters))
-
-    def sent(self, step: LiveStep) -> None:
+    def sent(self, step: Step) -> None:
         if step.action is Action.READ:
             self._read.inc()
             return
         self._wrote.inc()
         if step.text:
-            self.lag.observe(step.lag / 1000)
+            self.lag.observe((step.lag or 0) / 1000)
 
     def page(self) -> bytes:
         return generate_latest(self.registry)
 
 
-class _Engines(Collector):
+class Engines(Collector):
+    """What the engines count themselves, asked for when somebody looks."""
+
     def __init__(self, counters: Callable[[], dict[str, Counters]]) -> None:
         self._counters = counters
 

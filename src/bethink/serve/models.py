@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from bethink.aio import AsyncTranslator
 from bethink.engine import check
 from bethink.errors import BethinkError
-from bethink.live import AsyncTranslator
-from bethink.policy import RULES, Policy, parse, reasons
+from bethink.policy import RULES, Policy, reasons
 from bethink.serve.protocol import Refusal
 from bethink.translator import Translator
 
@@ -35,11 +35,9 @@ class Model:
     def policy(self, text: str) -> Policy:
         """The policy a client asks for, if this model can serve it."""
         try:
-            policy = parse(text) if text else self.translator.policy
-            check(self.translator.backend, policy)
+            return self.translator.served(text or None)
         except BethinkError as error:
             raise Refusal("policy", str(error)) from None
-        return policy
 
     def describe(self) -> dict[str, Any]:
         """For /v1/models: with all that a client needs to offer the policies and to say their reasons."""

@@ -15,7 +15,7 @@ import uvicorn
 from bethink.errors import UsageError
 from bethink.serve.app import create_app
 from bethink.serve.service import Service
-from bethink.serve.wire import Gathering, Impatient
+from bethink.serve.uvicorn_protocols import BatchingWebSocket, DeadlineHTTP
 
 LOG = logging.getLogger("bethink.serve")
 BACKLOG = 2048  # connections the system holds while we are busy
@@ -45,7 +45,7 @@ class Server(uvicorn.Server):
     def drain(self) -> None:
         """Begin to stop; from the event loop."""
         if self._draining is None:
-            LOG.info("stopping: %d streams finish their sentence", len(self._service.speakers))
+            LOG.info("stopping: %d streams finish their sentence", len(self._service.streams))
             self._draining = asyncio.create_task(self._drain())
 
     async def _drain(self) -> None:
@@ -55,7 +55,8 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """The listening socket; port 0 takes a free one."""
+    """The listening socket; port 0 takes a free one. Makes room for as many open files as connections need."""
+    _raise_file_limit()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -67,12 +68,8 @@ def listen(host: str, port: int) -> socket.socket:
     # Accepted connections inherit these: slow peers hold little, and those that vanished without a word nothing for long.
     for option, value in ((socket.SO_KEEPALIVE, 1), (socket.SO_SNDBUF, BUFFER), (socket.SO_RCVBUF, BUFFER)):
         listening.setsockopt(socket.SOL_SOCKET, option, value)
-    for name, value in (
-        ("TCP_KEEPIDLE", DEAD),
-        ("TCP_KEEPINTVL", 10),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", DEAD * 1000),
-    ):
+    patience = {"TCP_KEEPIDLE": DEAD, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": DEAD * 1000}
+    for name, value in patience.items():
         if hasattr(socket, name):
             listening.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     return listening
@@ -82,8 +79,8 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
     """`proxy` is the address of a reverse proxy whose X-Forwarded-For is believed."""
     config = uvicorn.Config(
         create_app(service),
-        http=type("Impatient", (Impatient,), {"patience": service.limits.start}),
-        ws=Gathering,
+        http=type("HTTP", (DeadlineHTTP,), {"deadline": service.limits.start}),
+        ws=BatchingWebSocket,
         ws_max_size=service.limits.message,
         ws_ping_interval=PING,
         ws_ping_timeout=None,  # a client that is held back cannot answer; the system finds the dead ones
@@ -97,12 +94,6 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
         timeout_keep_alive=10,
     )
     return Server(config, service)
-
-
-def run(service: Service, listening: socket.socket, *, proxy: str | None = None) -> None:
-    """Until a signal says so."""
-    _raise_file_limit()
-    server(service, proxy=proxy).run(sockets=[listening])
 
 
 def set_up_log(level: int) -> None:

@@ -9,18 +9,17 @@ import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from bethink.engine_thread import Counters
 from bethink.errors import BethinkError
-from bethink.hub import Counters
-from bethink.serve.doors import Doors, Rate
+from bethink.serve.auth import Access, RateLimiter
 from bethink.serve.limits import Limits, Pressure
-from bethink.serve.metrics import Metrics
+from bethink.serve.metrics import Engines, Metrics
 from bethink.serve.models import Model
-from bethink.serve.protocol import Mark, Refusal, Start
-from bethink.serve.speaker import Speaker
+from bethink.serve.protocol import Refusal, Start
+from bethink.serve.stream_handler import StreamHandler
 
 PROBE = "a ."  # a text that every model can translate somehow
 PROBE_SECONDS, PROBE_EVERY = 5.0, 2.0
-SAMPLE_EVERY = 0.25  # seconds between looks at the batch size
 NOTICED = 0.05  # of the lag that is allowed: from there on the engine has more to do than it can do at once
 COMFORT = 0.85  # of what would take all of the engine's time
 
@@ -29,32 +28,32 @@ COMFORT = 0.85  # of what would take all of the engine's time
 class Service:
     models: Sequence[Model]  # the first is the default
     limits: Limits = field(default_factory=Limits)
-    doors: Doors = field(default_factory=lambda: Doors("127.0.0.1"))
+    access: Access = field(default_factory=lambda: Access("127.0.0.1"))
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
         self.pressure = Pressure()
-        self.rate = Rate(self.limits.rate, self.limits.burst)
-        self.speakers: set[Speaker] = set()
+        self.rate = RateLimiter(self.limits.rate, self.limits.burst)
+        self.streams: set[StreamHandler] = set()
         self.sockets = 0
         self.draining = False
         self._health = ("failing", 0.0)
         self._probing = asyncio.Lock()
         self.metrics.pressure.set_function(lambda: self.pressure.seconds)
-        self.metrics.watch(self.counters)
+        self.metrics.streams.set_function(lambda: len(self.streams))
+        self.metrics.sockets.set_function(lambda: self.sockets)
+        self.metrics.registry.register(Engines(self.counters))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
             for model in self.models:
                 await stack.enter_async_context(model.live)
-            sampling = asyncio.create_task(self._sample())
             try:
                 yield
             finally:
-                sampling.cancel()
-                for speaker in list(self.speakers):
-                    speaker.stop()
+                for handler in list(self.streams):
+                    handler.session.close()
 
     def counters(self) -> dict[str, Counters]:
         with contextlib.suppress(BethinkError):  # not running yet, or no more
@@ -77,46 +76,35 @@ class Service:
         raise Refusal("model", f"no model named '{name[:80]}' is served here; there are {there}")
 
     @contextlib.contextmanager
-    def speaker(self, start: Start) -> Iterator[Speaker]:
+    def stream(self, start: Start) -> Iterator[StreamHandler]:
         """A place for one more stream, or a refusal; given back at the end."""
         model = self.model(start.model)
-        mark = self._mark(model, start)
-        policy = model.policy(mark.policy)
+        if start.resume and start.resume.model != model.identity:
+            told = f"the model '{model.name}' is not the one this stream began with; start anew without 'resume'"
+            raise Refusal("changed", told)
         if self.draining:
             raise Refusal("draining", "this server is about to stop; connect again in a moment")
-        if len(self.speakers) >= self.limits.streams:
+        if len(self.streams) >= self.limits.streams:
             raise Refusal("full", f"all {self.limits.streams} streams of this server are taken; try again later")
-        if start.resume is None:  # who was here before may come back
-            self._spare_the_others(model)
-        speaker = Speaker(model, policy, mark, start.resume, self.metrics, self.pressure)
-        self.speakers.add(speaker)
-        self.metrics.streams.inc()
+        if start.resume is None:  # a client that was here before may come back
+            self._check_capacity(model)
+        handler = StreamHandler(model, start, self.metrics, self.pressure)
+        self.streams.add(handler)
         self.metrics.opened.labels(resumed=str(start.resume is not None).lower()).inc()
         try:
-            yield speaker
+            yield handler
         finally:
-            speaker.close()
-            self.speakers.discard(speaker)
-            self.metrics.streams.dec()
+            handler.session.close()
+            self.streams.discard(handler)
 
-    def _spare_the_others(self, model: Model) -> None:
-        """Refuses a stream that would make those that are here wait: when they do already, or, where words begin to wait, would soon."""
+    def _check_capacity(self, model: Model) -> None:
+        """Refuses a stream that would make the others wait: when they do already, or soon would."""
         behind, engine = self.pressure.seconds, model.live.counters()
         room = COMFORT * engine.capacity
         if behind > self.limits.lag:
             raise Refusal("full", f"this server is {behind:.1f} seconds behind; try again later")
         if behind > NOTICED * self.limits.lag and engine.sessions >= room:
             raise Refusal("full", f"this server can follow {math.ceil(room)} speakers at present; try again later")
-
-    def _mark(self, model: Model, start: Start) -> Mark:
-        if start.resume is None:
-            return Mark(model.identity, str(model.policy(start.policy)))
-        if start.resume.mark.model != model.identity:
-            raise Refusal(
-                "changed",
-                f"the model '{model.name}' is not the one this stream began with; start anew without 'resume'",
-            )
-        return start.resume.mark
 
     # being well, and ending
 
@@ -142,16 +130,6 @@ class Service:
     async def drain(self) -> None:
         """No new streams; those here finish their sentence and are told to come back."""
         self.draining = True
-        waiting = [asyncio.create_task(speaker.drain(self.limits.drain)) for speaker in list(self.speakers)]
+        waiting = [asyncio.create_task(handler.drain(self.limits.drain)) for handler in list(self.streams)]
         if waiting:
             await asyncio.wait(waiting)
-
-    async def _sample(self) -> None:
-        """Batches come by the hundred per second; a look now and then is enough for their distribution."""
-        rounds = dict.fromkeys((model.name for model in self.models), 0)
-        while True:
-            await asyncio.sleep(SAMPLE_EVERY)
-            for name, counters in self.counters().items():
-                if counters.rounds != rounds[name]:
-                    rounds[name] = counters.rounds
-                    self.metrics.batch.observe(counters.batch)

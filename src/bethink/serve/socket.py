@@ -6,30 +6,17 @@ import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import Coroutine, Iterator
-from typing import Any
 
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from bethink.errors import BethinkError
-from bethink.serve.doors import bearer
-from bethink.serve.protocol import (
-    VERSION,
-    Change,
-    End,
-    LiveStep,
-    Message,
-    Refusal,
-    Request,
-    Start,
-    Text,
-    dumps,
-    read_request,
-    units,
-)
+from bethink.serve import protocol
+from bethink.serve.auth import bearer
+from bethink.serve.protocol import Message, Refusal, dumps
 from bethink.serve.service import Service
-from bethink.serve.speaker import Speaker
+from bethink.serve.stream_handler import StreamHandler
+from bethink.trace import units
 
 LOG = logging.getLogger("bethink.serve")
 GOODBYE = 2.0  # seconds for a last message to somebody who may not be reading
@@ -42,20 +29,12 @@ async def serve_socket(socket: WebSocket, service: Service) -> None:
         body = Refusal("full", "this server has as many connections as it can bear; try again later").to_message()
         await socket.send_denial_response(JSONResponse({"error": body}, status_code=503, headers={"Retry-After": "5"}))
         return
-    with _counted(service):
+    service.sockets += 1
+    try:
         await socket.accept()
         await Connection(socket, service).run()
-
-
-@contextlib.contextmanager
-def _counted(service: Service) -> Iterator[None]:
-    service.sockets += 1
-    service.metrics.sockets.inc()
-    try:
-        yield
     finally:
         service.sockets -= 1
-        service.metrics.sockets.dec()
 
 
 class Connection:
@@ -87,47 +66,40 @@ class Connection:
             LOG.info("session %s ended: %s", self.session, ended)
 
     async def _converse(self) -> None:
-        start = await self._greet()
-        with self._service.speaker(start) as speaker:
-            await self._send(self._ready(speaker, start))
-            await self._both(speaker)
-
-    async def _greet(self) -> Start:
-        """The client's `start`, if it comes in time and may come in."""
         client = self._socket.client
         self._service.admit(client.host if client else "")
         start = await self._receive(self._limits.start, "no 'start' came in time")
-        if not isinstance(start, Start):
+        if not isinstance(start, protocol.Start):
             raise Refusal("invalid", "the first message must be 'start'")
         tokens = (bearer(self._socket.headers.get("authorization")), start.token)
-        if not any(map(self._service.doors.opens_for, tokens)):
+        if not any(map(self._service.access.allows_token, tokens)):
             raise Refusal("unauthorized", "this server wants a token, and this is not it")
-        return start
+        with self._service.stream(start) as handler:
+            LOG.info("session %s began%s", self.session, " again" if start.resume else "")
+            await self._send(
+                {
+                    "type": "ready",
+                    "version": protocol.VERSION,
+                    "session": self.session,
+                    "model": handler.model.name,
+                    "policy": str(handler.policy),
+                    "limits": {"message": self._limits.message, "text": self._limits.text, "idle": self._limits.idle},
+                    "resume": protocol.resume_message(handler.model.identity, handler.resume),
+                }
+            )
+            await self._both(handler)
 
-    def _ready(self, speaker: Speaker, start: Start) -> Message:
-        LOG.info("session %s began%s", self.session, " again" if start.resume else "")
-        return {
-            "type": "ready",
-            "version": VERSION,
-            "session": self.session,
-            "model": speaker.model.name,
-            "policy": str(speaker.policy),
-            "limits": {"message": self._limits.message, "text": self._limits.text, "idle": self._limits.idle},
-            "resume": speaker.mark.to_message(),
-        }
-
-    async def _both(self, speaker: Speaker) -> None:
+    async def _both(self, handler: StreamHandler) -> None:
         """Listens and tells at once, until all is told, one of them fails, or the server stops."""
-        listening, telling = _task(self._listen(speaker)), _task(self._tell(speaker))
-        waiting: set[asyncio.Future[None]] = {listening, telling, speaker.warned}
+        listening = asyncio.create_task(self._listen(handler))
+        telling = asyncio.create_task(self._tell(handler))
+        waiting: set[asyncio.Future[None]] = {listening, telling, handler.warned}
         try:
             while not telling.done():
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                if speaker.warned in done:
+                if handler.warned in done:
                     await self._send({"type": "reconnect", "after": RECONNECT})
-                if (
-                    listening in done and not speaker.stopped.done()
-                ):  # then its complaint would only be that it was stopped
+                if listening in done and not handler.session.closed:  # else it could only complain of being stopped
                     listening.result()
             telling.result()
         finally:
@@ -135,32 +107,31 @@ class Connection:
                 task.cancel()
             await asyncio.gather(listening, telling, return_exceptions=True)
 
-    async def _listen(self, speaker: Speaker) -> None:
+    async def _listen(self, handler: StreamHandler) -> None:
         """Reads on only when what was read has been handed over: a client that is too fast is held by its own connection."""
+        fed = 0
         while True:
             request = await self._receive(self._limits.idle, "nothing was said for too long")
-            if isinstance(request, Text):
-                if speaker.heard + units(request.text) > self._limits.text:
+            if isinstance(request, protocol.Text):
+                fed += units(request.text)
+                if fed > self._limits.text:
                     raise Refusal("text", f"one stream may have {self._limits.text} characters; this is more")
-                await speaker.hear(request.text)
-            elif isinstance(request, Change):
-                await self._change(speaker, request)
-            elif isinstance(request, End):
-                return await speaker.finish()
+                await handler.session.feed(request.text)
+            elif isinstance(request, protocol.Change):
+                try:
+                    await handler.session.change(handler.model.policy(request.policy))
+                except Refusal as refusal:
+                    await self._send(refusal.to_message() | {"fatal": False})
+            elif isinstance(request, protocol.End):
+                return await handler.session.finish()
             else:
                 raise Refusal("invalid", "'start' can be said only once")
 
-    async def _change(self, speaker: Speaker, request: Change) -> None:
-        try:
-            speaker.change(speaker.model.policy(request.policy))
-        except Refusal as refusal:
-            await self._send(Refusal(refusal.code, str(refusal), fatal=False).to_message())
-
-    async def _tell(self, speaker: Speaker) -> None:
-        async for messages in speaker.messages():
+    async def _tell(self, handler: StreamHandler) -> None:
+        async for messages in handler.messages():
             await self._send(*messages)
 
-    async def _receive(self, seconds: float, complaint: str) -> Request:
+    async def _receive(self, seconds: float, complaint: str) -> protocol.Request:
         try:
             async with asyncio.timeout(seconds):
                 message = await self._socket.receive()
@@ -172,15 +143,13 @@ class Connection:
             raise Refusal("invalid", "a frame is binary, but every frame must be text")
         if len(message["text"].encode()) > self._limits.message:  # `bethink serve` never lets one through; others may
             raise Refusal("size", f"a frame may have {self._limits.message} bytes; this one has more")
-        return read_request(message["text"])
+        return protocol.read_request(message["text"])
 
-    async def _send(self, *messages: LiveStep | Message) -> None:
+    async def _send(self, *messages: Message) -> None:
         try:
             async with asyncio.timeout(self._limits.slow):
                 for message in messages:
-                    await self._socket.send_text(
-                        dumps(message.to_message() if isinstance(message, LiveStep) else message)
-                    )
+                    await self._socket.send_text(dumps(message))
         except TimeoutError:
             raise Refusal("slow", f"nothing was read for {self._limits.slow:g} seconds") from None
 
@@ -190,7 +159,3 @@ class Connection:
             async with asyncio.timeout(GOODBYE):
                 await self._socket.send_text(dumps(refusal.to_message()))
                 await self._socket.close(refusal.close, refusal.code)
-
-
-def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.create_task(work)

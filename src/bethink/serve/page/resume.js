@@ -49,7 +49,7 @@ export class ResumeBuffer {
    * @param {string} [token] @returns {object} */
   start(token) {
     /** @type {Record<string, unknown>} */
-    const message = { type: "start", version: 1, model: this.model };
+    const message = { type: "start", version: 2, model: this.model };
     if (token) message.token = token;
     if (this.point) {
       const fresh = this.seen === this.point.step;

@@ -9,7 +9,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from bethink.errors import DataError, UsageError
 
@@ -17,7 +17,7 @@ TOKEN = "BETHINK_TOKEN"
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class Rate:
+class RateLimiter:
     """A bucket of permits for each address, filled at an even pace; the addresses longest away are forgotten first."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Rate:
 
     def allows(self, address: str) -> bool:
         """Takes a permit if there is one."""
-        now, key = self._clock(), _household(address)
+        now, key = self._clock(), _network(address)
         left, then = self._buckets.pop(key, (float(self._burst), now))
         left = min(float(self._burst), left + (now - then) * self._rate)
         self._buckets[key] = (left - 1 if left >= 1 else left, now)
@@ -37,47 +37,42 @@ class Rate:
         return left >= 1
 
 
-def _household(address: str) -> str:
+def _network(address: str) -> str:
     """An IPv6 customer has 2^64 addresses, but one network."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if isinstance(parsed, ipaddress.IPv6Address):
-        if parsed.ipv4_mapped is not None:
-            return str(parsed.ipv4_mapped)
-        return str(ipaddress.ip_network((parsed, 64), strict=False))
-    return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return address
+    return str(parsed.ipv4_mapped or ipaddress.ip_network((parsed, 64), strict=False))
 
 
-class Doors:
+class Access:
     """Who may come in: by which name the server was called, from whose page, and with which token."""
 
     def __init__(self, host: str, origins: Iterable[str] = (), token: str | None = None) -> None:
         self._origins = frozenset(_origin(origin) for origin in origins)
-        self._names = {urlsplit(origin).hostname for origin in self._origins}
+        self._names = {_split(origin).hostname for origin in self._origins}
         self._anywhere = not is_local(host) and not self._origins
         self._token = token
 
-    def knows_host(self, host: str) -> bool:
+    def allows_host(self, host: str) -> bool:
         """Whether a request names this server; another name means that somebody's page plays with its DNS."""
-        return self._anywhere or _hostname(host) in LOCAL or _hostname(host) in self._names
+        return self._anywhere or _split(f"//{host}").hostname in LOCAL | self._names
 
-    def knows_origin(self, origin: str | None, host: str) -> bool:
+    def allows_origin(self, origin: str | None, host: str) -> bool:
         """Whether a page may ask; programs that are not browsers send no origin."""
         if origin is None or origin in self._origins:
             return True
-        try:
-            asked = urlsplit(origin)
-        except ValueError:
-            return False
-        return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.knows_host(host)
+        asked = _split(origin)
+        return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.allows_host(host)
 
     @property
-    def locked(self) -> bool:
+    def needs_token(self) -> bool:
         return self._token is not None
 
-    def opens_for(self, token: str) -> bool:
+    def allows_token(self, token: str) -> bool:
         """Compares in a time that says nothing about how much was right."""
         return self._token is None or hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 
@@ -113,19 +108,15 @@ def is_local(host: str) -> bool:
         return False
 
 
-def _hostname(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None
-
-
 def _origin(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        named = parts.scheme in ("http", "https") and parts.hostname and parts.path in ("", "/") and not parts.query
-    except ValueError:
-        named = None
-    if not named:
+    parts = _split(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
         raise UsageError(f"'{text}' is not an origin; it has a scheme and a host, as in https://live.example.org")
     return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")

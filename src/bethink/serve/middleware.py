@@ -1,31 +1,22 @@
-"""Stands before everything else: who may ask at all, how often, how much at once, and which headers every answer carries."""
+"""ASGI middleware before all else: who may ask, how often, how much at once, and which headers every answer carries."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from bethink.serve.doors import bearer
+from bethink.serve.auth import bearer
 from bethink.serve.protocol import PATH, Refusal
 from bethink.serve.service import Service
 
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self' data:",
-        "font-src 'self'",
-        "connect-src 'self'",
-        "manifest-src 'self'",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; "
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -36,29 +27,20 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-STATUS = {
-    "unauthorized": 401,
-    "origin": 403,
-    "model": 404,
-    "not_found": 404,
-    "text": 413,
-    "policy": 422,
-    "rate": 429,
-    "full": 503,
-    "draining": 503,
-}
 
 
-def answer(refusal: Refusal) -> JSONResponse:
-    """A refusal as an HTTP response."""
-    status = STATUS.get(refusal.code, 422)
+def answer(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """Everything that goes wrong is answered in this form."""
+    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status, headers=headers)
+
+
+def refuse(refusal: Refusal) -> JSONResponse:
+    status = refusal.status
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {"Retry-After": "1"} if status in (429, 503) else {}
-    return JSONResponse({"error": {"code": refusal.code, "message": str(refusal)}}, status_code=status, headers=headers)
+    return answer(status, refusal.code, str(refusal), headers)
 
 
-class Guard:
-    """ASGI middleware."""
-
+class AccessMiddleware:
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self._app = app
         self._service = service
@@ -70,41 +52,38 @@ class Guard:
             self._check(scope)
         except Refusal as refusal:
             self._service.metrics.rejects.labels(reason=refusal.code).inc()
-            return await answer(refusal)(scope, receive, _with_headers(send))
+            return await refuse(refusal)(scope, receive, _with_headers(send))
         if scope["type"] == "http":
-            receive, send = self._bounded(receive), _with_headers(send)
+            receive, send = self._limited(receive), _with_headers(send)
         return await self._app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
-        headers, doors = Headers(scope=scope), self._service.doors
+        headers, access = Headers(scope=scope), self._service.access
         host, path = headers.get("host", ""), scope["path"]
-        if not doors.knows_host(host):
-            raise Refusal(
-                "origin", "this server does not answer under that name; its operator can add it with --origin"
-            )
+        if not access.allows_host(host):
+            raise Refusal("origin", "this server does not answer under that name; --origin can add it")
         asks = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
-        if asks and not doors.knows_origin(headers.get("origin"), host):
-            raise Refusal(
-                "origin", "pages of other sites may not ask this server; its operator can allow one with --origin"
-            )
+        if asks and not access.allows_origin(headers.get("origin"), host):
+            raise Refusal("origin", "pages of other sites may not use this server; --origin can allow one")
         if scope["type"] == "websocket":
             if path != PATH:
                 raise Refusal("not_found", f"the only socket here is {PATH}")
             return  # the rest is said on the socket, where a browser can read it
         if path.startswith("/v1/"):
             self._service.admit((scope.get("client") or ("",))[0])
-        if path.startswith(("/v1/", "/metrics")) and not doors.opens_for(bearer(headers.get("authorization"))):
+        if path.startswith(("/v1/", "/metrics")) and not access.allows_token(bearer(headers.get("authorization"))):
             raise Refusal("unauthorized", "this server wants its token, as in: Authorization: Bearer TOKEN")
-        if int(_digits(headers.get("content-length"))) > self._service.limits.body:
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdecimal() and int(length) > self._service.limits.body:
             raise Refusal("text", f"a request may have {self._service.limits.body} bytes; this one has more")
 
-    def _bounded(self, receive: Receive) -> Receive:
+    def _limited(self, receive: Receive) -> Receive:
         """Also for bodies that do not say how long they are, and for those that never end, however little by little."""
         limits = self._service.limits
         deadline = asyncio.get_running_loop().time() + limits.start
         size, complete = 0, False
 
-        async def bounded() -> Message:
+        async def limited() -> Message:
             nonlocal size, complete
             if complete:
                 return await receive()
@@ -119,7 +98,7 @@ class Guard:
                 raise HTTPException(413, f"a request may have {limits.body} bytes; this one has more")
             return message
 
-        return bounded
+        return limited
 
 
 def _with_headers(send: Send) -> Send:
@@ -131,7 +110,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-def _digits(text: str | None) -> str:
-    return text if text and text.isdecimal() and text.isascii() else "0"

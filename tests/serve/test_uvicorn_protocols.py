@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from bethink.serve.wire import Gathered
+from bethink.serve.uvicorn_protocols import BatchingTransport
 from tests.serve.servers import play
 
 
@@ -28,10 +28,10 @@ class Wire(asyncio.Transport):
 def test_frames_of_one_turn_go_out_together() -> None:
     async def scene() -> list[bytes]:
         wire = Wire()
-        gathered = Gathered(wire, asyncio.get_running_loop())
+        batching = BatchingTransport(wire, asyncio.get_running_loop())
         for turn in ("ab", "c", "def"):
             for frame in turn:
-                gathered.write(frame.encode())
+                batching.write(frame.encode())
             await asyncio.sleep(0)
         return wire.calls
 
@@ -41,10 +41,10 @@ def test_frames_of_one_turn_go_out_together() -> None:
 def test_last_words_are_written_before_the_end() -> None:
     async def scene() -> Wire:
         wire = Wire()
-        gathered = Gathered(wire, asyncio.get_running_loop())
-        gathered.write(b"goodbye")
-        gathered.close()
-        assert gathered.is_closing()
+        batching = BatchingTransport(wire, asyncio.get_running_loop())
+        batching.write(b"goodbye")
+        batching.close()
+        assert batching.is_closing()
         await asyncio.sleep(0)
         return wire
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
+import contextlib
 import random
 import threading
 from collections.abc import AsyncIterator, Coroutine, Sequence
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from bethink import hub
+from bethink import engine_thread
+from bethink.aio import AsyncSession, AsyncTranslator
 from bethink.backend import Row, Rows
 from bethink.errors import DataError, ModelError, UsageError
-from bethink.live import AsyncSession, AsyncTranslator
 from bethink.policy import Action, parse
 from bethink.text import Words
 from bethink.trace import Step, shown
@@ -52,10 +52,6 @@ def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(asyncio.wait_for(test, LIMIT))
 
 
-def timeless(steps: Sequence[Step]) -> list[Step]:
-    return [dataclasses.replace(step, at=None, waited=None) for step in steps]
-
-
 def cut(text: str, chance: random.Random) -> list[str]:
     edges = sorted(chance.randrange(len(text) + 1) for _ in range(chance.randrange(12)))
     return [text[a:b] for a, b in zip([0, *edges], [*edges, len(text)], strict=True)]
@@ -82,12 +78,12 @@ def test_steps_can_be_taken_by_the_handful(most: int) -> None:
         model = translator(3)
         async with AsyncTranslator(model) as live, live.session() as session:
             for _ in range(2):  # the steps of a text end with it
-                speaking = asyncio.create_task(session.say([TEXT]))
+                feeding = asyncio.create_task(session.feed_all([TEXT]))
                 taken: list[Step] = []
                 while some := await session.some(most):
                     assert len(some) <= most
                     taken += some
-                await speaking
+                await feeding
                 assert [step.token for step in taken] == [step.token for step in model.stream([TEXT])]
 
     run(test())
@@ -104,7 +100,7 @@ def test_each_speaker_gets_what_it_gets_alone() -> None:
 
         async with AsyncTranslator(model, batch=4) as live:
             found = await asyncio.gather(*(one(live, *job) for job in jobs))
-            assert [timeless(steps) for steps in found] == alone
+            assert list(found) == alone
             counters = live.counters()
             assert (counters.sessions, counters.ready, counters.queued) == (0, 0, 0)
             assert counters.written == sum(step.action is Action.WRITE for steps in alone for step in steps)
@@ -124,10 +120,10 @@ def test_steps_say_when_they_were_made_and_how_long_their_word_had_waited() -> N
             await session.finish()
             steps = first + await rest(session)
             assert [step.at for step in steps] == sorted(step.at for step in steps if step.at is not None)
-            assert all(step.waited is not None and 0 <= step.waited <= step.at for step in steps if step.at is not None)
+            assert all(step.lag is not None and 0 <= step.lag <= step.at for step in steps if step.at is not None)
             ends = [n for n, step in enumerate(steps) if step.action is Action.READ][-1]
-            late = [step.at - step.waited for step in steps[ends:] if step.at is not None and step.waited is not None]
-            assert min(late) >= 0.05  # what follows the end is measured from the end, not from the last word
+            late = [step.at - step.lag for step in steps[ends:] if step.at is not None and step.lag is not None]
+            assert min(late) >= 49  # what follows the end is measured from the end, not from the last word
 
     run(test())
 
@@ -162,8 +158,8 @@ def test_a_policy_is_checked_at_once_and_used_from_the_next_sentence_on() -> Non
         model = translator(4)
         async with AsyncTranslator(model) as live, live.session("wait-k:1") as session:
             await session.feed("a b end. ")
-            await settled(lambda: session._line.session.resting and not session._line.inbox)
-            session.policy = "offline"
+            await settled(lambda: session._mailbox.session.resting and not session._mailbox.inbox)
+            await session.change("offline")
             assert session.policy == parse("offline")
             await session.feed("c d e")
             await session.finish()
@@ -171,7 +167,7 @@ def test_a_policy_is_checked_at_once_and_used_from_the_next_sentence_on() -> Non
             assert [step.action for step in steps[:4]] == [Action.READ] * 4
             model.backend.capsules = False  # type: ignore[misc]
             with pytest.raises(ModelError, match="no capsules"):
-                session.policy = "pe"
+                await session.change("pe")
             with pytest.raises(ModelError, match="no capsules"):
                 live.session("pe")
             with pytest.raises(UsageError, match="Did you mean 'wait-k'"):
@@ -186,21 +182,37 @@ def test_a_reader_who_stops_stops_only_its_own_stream() -> None:
         model = translator(3)
         async with AsyncTranslator(model, batch=2) as live, live.session("wait-k:1") as stuck:
             text = "a b c d end. " * 900
-            speaking = asyncio.create_task(stuck.say([text]))
+            feeding = asyncio.create_task(stuck.feed_all([text]))
             other = await live.translate(TEXT)
             assert other == model.translate(TEXT)
-            await settled(lambda: stuck._line.full and len(stuck._line.inbox) == hub.INBOX)
-            await settled(lambda: not stuck._line.session.moving)
+            await settled(lambda: stuck._mailbox.full and len(stuck._mailbox.inbox) == engine_thread.INBOX)
+            await settled(lambda: not stuck._mailbox.session.moving)
             await asyncio.sleep(0.02)
-            assert not speaking.done()
+            assert not feeding.done()
             longest = 3 * 120 + 51  # steps of one sentence
-            assert hub.OUTBOX <= len(stuck._line.outbox) <= hub.OUTBOX + longest
+            assert engine_thread.OUTBOX <= len(stuck._mailbox.outbox) <= engine_thread.OUTBOX + longest
             rounds = live.counters().rounds
             await asyncio.sleep(0.02)
             assert live.counters().rounds == rounds  # a stalled stream costs nothing
             steps = await rest(stuck)
-            await speaking
+            await feeding
             assert shown(steps) == model.translate(text, "wait-k:1")
+
+    run(test())
+
+
+def test_changes_of_policy_wait_for_room_like_text() -> None:
+    async def test() -> None:
+        async with AsyncTranslator(translator(3)) as live, live.session("wait-k:1") as stuck:
+            await stuck.feed("a b c d end. " * 200)  # and nobody reads
+            await settled(lambda: stuck._mailbox.full and not stuck._mailbox.session.moving)
+            changes = 0
+            with contextlib.suppress(TimeoutError):
+                while True:
+                    await asyncio.wait_for(stuck.change(f"wait-k:{changes + 1}"), 0.2)
+                    changes += 1
+            assert 0 < changes < engine_thread.INBOX
+            assert len(stuck._mailbox.inbox) == engine_thread.INBOX
 
     run(test())
 
@@ -319,13 +331,13 @@ def test_a_source_that_is_cancelled_fails_its_reader() -> None:
                 async for _ in live.stream(cancelled()):
                     pass
             session = live.session()
-            speaking = asyncio.create_task(session.say(slowly(["a "] * 10_000, random.Random(1))))
+            feeding = asyncio.create_task(session.feed_all(slowly(["a "] * 10_000, random.Random(1))))
             await anext(session)
-            speaking.cancel()
+            feeding.cancel()
             with pytest.raises(UsageError, match="cancelled"):
                 await rest(session)
             with pytest.raises(asyncio.CancelledError):
-                await speaking
+                await feeding
             assert live.counters().sessions == 0
 
     run(test())

@@ -1,4 +1,4 @@
-"""Uvicorn's two protocols, each with one more habit: HTTP that does not wait for ever, sockets that write once where they can."""
+"""Uvicorn's two protocols, each with one addition: a deadline for HTTP requests, and one write for several WebSocket frames."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 
-class Impatient(H11Protocol):
-    """HTTP, but the head of every request must be there in time, from the connection or the answer before it on.
+class DeadlineHTTP(H11Protocol):
+    """HTTP, but the head of every request must be there in time, counted from the connection or the answer before it.
 
-    Its body is the guard's to wait for; a socket that is upgraded has its own rules.
+    The middleware waits for its body; a connection that becomes a WebSocket has its own rules.
     """
 
-    patience = 10.0  # seconds
+    deadline = 10.0  # seconds
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._deadline.cancel()
+        self._timer.cancel()
         super().connection_lost(exc)
 
     def handle_websocket_upgrade(self, event: Any) -> None:
-        self._deadline.cancel()
+        self._timer.cancel()
         super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
-        self._deadline.cancel()
+        self._timer.cancel()
         self._wait()
         super().on_response_complete()
 
     def _wait(self) -> None:
-        self._deadline = self.loop.call_later(self.patience, self._give_up)
+        self._timer = self.loop.call_later(self.deadline, self._give_up)
 
     def _give_up(self) -> None:
         """Unless a request is being answered."""
@@ -43,16 +43,16 @@ class Impatient(H11Protocol):
             self.transport.close()
 
 
-class Gathering(WebSocketsSansIOProtocol):
+class BatchingWebSocket(WebSocketsSansIOProtocol):
     """A WebSocket whose frames of one turn of the event loop, a word's steps for example, go out together."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.transport = Gathered(self.transport, self.loop)  # type: ignore[assignment]
+        self.transport = BatchingTransport(self.transport, self.loop)  # type: ignore[assignment]
 
 
-class Gathered:
-    """A transport that waits for the end of the turn before it writes; handing over to the system is what costs."""
+class BatchingTransport:
+    """A transport that writes at the end of the event loop's turn, once: each call into the system costs."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport

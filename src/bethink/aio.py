@@ -1,7 +1,7 @@
-"""Translating for many speakers at once, for asyncio: sessions come and go, and one thread drives one engine for all of them.
+"""The asyncio API: any number of sessions in one event loop, and one thread that drives one engine for all of them.
 
-Everything is bounded. A speaker who is faster than the engine waits in `feed`; a reader who stops reading stops its own stream,
-once the sentence in flight is written, and nobody else's. A session's words do not depend on who else is there.
+Everything is bounded. Whoever feeds faster than the engine translates waits in `feed`; whoever stops reading stops its own session,
+once the sentence in flight is written, and no other. A session's steps do not depend on the others.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import contextlib
 import os
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Sequence
-from types import TracebackType
 from typing import Self
 
 from bethink.engine import Engine
+from bethink.engine_thread import INBOX, OUTBOX, PIECE, Counters, EngineThread, Mailbox
 from bethink.errors import UsageError
-from bethink.hub import INBOX, OUTBOX, PIECE, Counters, Hub, Line
 from bethink.policy import Policy
-from bethink.trace import Step, shown
-from bethink.translator import Translator, require_text
+from bethink.session import require_text
+from bethink.trace import ResumePoint, Step, shown
+from bethink.translator import Translator
 
 
 class AsyncTranslator:
@@ -33,31 +33,30 @@ class AsyncTranslator:
         """`batch` is how many streams one call of the model advances; those left over come first in the next."""
         self._model = model
         self._batch = batch
-        self._hub: Hub | None = None
+        self._thread: EngineThread | None = None
 
     async def __aenter__(self) -> Self:
-        if self._hub is not None:
+        if self._thread is not None:
             raise UsageError("this AsyncTranslator is already open; make another one")
         if not isinstance(self._model, Translator):
             self._model = await asyncio.to_thread(Translator, self._model)
         loop = asyncio.get_running_loop()
 
-        def wake(lines: Sequence[Line]) -> None:
+        def wake(mailboxes: Sequence[Mailbox]) -> None:
             with contextlib.suppress(RuntimeError):  # a loop that is gone has nobody left to wake
-                loop.call_soon_threadsafe(_wake, lines)
+                loop.call_soon_threadsafe(_wake, mailboxes)
 
-        self._hub = Hub(Engine(self._model.backend, batch=self._batch), wake)
-        self._hub.start()
+        self._thread = EngineThread(Engine(self._model.backend, batch=self._batch), wake)
+        self._thread.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        hub, self._hub = self._running, None
-        for line in hub.stop():
-            line.error = UsageError("the AsyncTranslator was closed while this session was open; finish sessions first")
-            line.wake()
-        await asyncio.to_thread(hub.join)
+    async def __aexit__(self, *error: object) -> None:
+        thread, self._thread = self._running, None
+        left = UsageError("the AsyncTranslator was closed while this session was open; finish sessions first")
+        for mailbox in thread.stop():
+            mailbox.error = left
+            mailbox.wake()
+        await asyncio.to_thread(thread.join)
 
     @property
     def translator(self) -> Translator:
@@ -66,9 +65,9 @@ class AsyncTranslator:
             raise UsageError("this AsyncTranslator has no model yet; enter it with 'async with' first")
         return self._model
 
-    def session(self, policy: str | Policy | None = None) -> AsyncSession:
+    def session(self, policy: str | Policy | None = None, *, begin: ResumePoint | None = None) -> AsyncSession:
         """One speaker. A policy that the model cannot serve raises at once. Close it, or use it in `async with`."""
-        return AsyncSession(self.translator, self._running, self.translator.served(policy))
+        return AsyncSession(self.translator, self._running, self.translator.served(policy), begin)
 
     async def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """A whole text, however long, beside whatever else is being translated."""
@@ -79,72 +78,74 @@ class AsyncTranslator:
     ) -> AsyncIterator[Step]:
         """Steps as text arrives, however it is cut. Chunks that take time to come must come from an async iterable."""
         async with self.session(policy) as session:
-            speaking = asyncio.create_task(session.say(chunks))
+            feeding = asyncio.create_task(session.feed_all(chunks))
             try:
                 async for step in session:
                     yield step
             finally:
-                speaking.cancel()
-                await asyncio.wait([speaking])
+                feeding.cancel()
+                await asyncio.wait([feeding])
 
     def counters(self) -> Counters:
         """What is going on, for metrics; may be called from any thread."""
         return self._running.counters()
 
     @property
-    def _running(self) -> Hub:
-        if self._hub is None:
+    def _running(self) -> EngineThread:
+        if self._thread is None:
             raise UsageError("this AsyncTranslator is not open; write 'async with AsyncTranslator(…) as live:'")
-        return self._hub
+        return self._thread
 
 
 class AsyncSession:
     """One speaker's text on its way: `feed` it, `finish` it, and read its steps with `async for`.
 
-    Each step says when it was made (`at`, seconds since the session was opened) and how long the newest source word it knew had
-    been there (`waited`, seconds since that word was fed). The steps of a text end where it was finished; then the session can be
-    used again for a text of its own. `close` drops everything at once, as when a speaker hangs up. Speak and read in two tasks:
-    a long text cannot be fed whole while nobody reads.
+    The steps of a text end where it was finished; then the session can be used again for a text of its own. `close` drops everything
+    at once, as when a speaker hangs up. Feed and read in two tasks: a long text cannot be fed whole while nobody reads.
     """
 
-    def __init__(self, translator: Translator, hub: Hub, policy: Policy) -> None:
+    def __init__(
+        self, translator: Translator, thread: EngineThread, policy: Policy, begin: ResumePoint | None = None
+    ) -> None:
+        self.policy = policy  # the last one asked for
         self._translator = translator
-        self._hub = hub
-        self._room, self._news = asyncio.Event(), asyncio.Event()
+        self._thread = thread
+        self._news = asyncio.Event()  # there may be steps, room or an error
         self._feeding = asyncio.Lock()  # so that two tasks which feed at once do not mix their texts
-        self._line = Line(translator.session(policy, engine=hub.engine), self._wake)
-        hub.open(self._line)
+        session = translator.session(policy, engine=thread.engine, begin=begin)
+        self._mailbox = Mailbox(session, self._news.set)
+        thread.open(self._mailbox)
 
     @property
-    def policy(self) -> Policy:
-        return self._line.session.policy
-
-    @policy.setter
-    def policy(self, policy: str | Policy) -> None:
-        """May be changed at any time, and raises for what the model cannot serve; the next sentence uses it."""
-        self._line.session.policy = self._translator.served(policy)
+    def waited(self) -> float:
+        """Seconds that the newest word read has spent in the engine: what translating and waiting for others cost."""
+        return self._mailbox.session.waited
 
     @property
     def closed(self) -> bool:
-        return self._line.closed
+        return self._mailbox.closed
 
     async def feed(self, text: str) -> None:
-        """Hear more text, cut anywhere; returns when it was taken, and waits while the engine is far behind.
+        """Append text, cut anywhere; returns when it was taken, and waits while the engine is far behind.
 
         A feed that is cancelled while it waits may have been taken in part.
         """
         require_text(text, "the text")
-        async with self._feeding:
-            self._check_open()
-            for start in range(0, len(text), PIECE):
-                await self._put(text[start : start + PIECE])
+        await self._put(*(text[start : start + PIECE] for start in range(0, len(text), PIECE)))
+
+    async def change(self, policy: str | Policy) -> None:
+        """Another policy, for sentences whose first word is completed by text fed from now on.
+
+        Raises at once for one that the model cannot serve.
+        """
+        self.policy = self._translator.served(policy)
+        await self._put(self.policy)
 
     async def finish(self) -> None:
         """The text is complete: what is left of it is translated, and the iteration over its steps ends there."""
-        async with self._feeding:
-            await self._put(None)
+        await self._put(None)
 
-    async def say(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
+    async def feed_all(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
         """Feed all chunks and finish; if they end with an error or are cancelled, the reader sees it."""
         try:
             if isinstance(chunks, AsyncIterable):
@@ -162,8 +163,8 @@ class AsyncSession:
 
     def close(self) -> None:
         """Drop everything in flight; whoever reads comes to the end, whoever feeds gets an error."""
-        self._hub.close(self._line)
-        self._wake()
+        self._thread.close(self._mailbox)
+        self._news.set()
 
     def __aiter__(self) -> Self:
         return self
@@ -175,19 +176,19 @@ class AsyncSession:
 
     async def some(self, most: int) -> list[Step]:
         """The steps that are there, at least one of them and at most so many; none where the text ends."""
-        line = self._line
+        mailbox = self._mailbox
         steps: list[Step] = []
-        while line.closed or not line.outbox:
-            if line.error is not None:
-                raise line.error
-            if line.closed:
+        while mailbox.closed or not mailbox.outbox:
+            if mailbox.error is not None:
+                raise mailbox.error
+            if mailbox.closed:
                 return []
             self._news.clear()
             await self._news.wait()
-        while line.outbox and len(steps) < most and (line.outbox[0] is not None or not steps):
-            step = line.outbox.popleft()
-            if len(line.outbox) == OUTBOX // 2:
-                self._hub.note(line)
+        while mailbox.outbox and len(steps) < most and (mailbox.outbox[0] is not None or not steps):
+            step = mailbox.outbox.popleft()
+            if len(mailbox.outbox) == OUTBOX // 2:
+                self._thread.note(mailbox)
             if step is None:
                 break
             steps.append(step)
@@ -196,36 +197,32 @@ class AsyncSession:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self.close()
 
-    async def _put(self, piece: str | None) -> None:
-        line = self._line
-        self._check_open()
-        while len(line.inbox) >= INBOX:
-            self._room.clear()
-            await self._room.wait()
+    async def _put(self, *items: str | Policy | None) -> None:
+        mailbox, arrived = self._mailbox, time.monotonic()
+        async with self._feeding:
             self._check_open()
-        line.inbox.append((time.monotonic(), piece))
-        self._hub.note(line)
+            for item in items:
+                while len(mailbox.inbox) >= INBOX:
+                    self._news.clear()
+                    await self._news.wait()
+                    self._check_open()
+                mailbox.inbox.append((arrived, item))
+                self._thread.note(mailbox)
 
     def _fail(self, error: Exception) -> None:
-        self._line.error = self._line.error or error
+        self._mailbox.error = self._mailbox.error or error
         self.close()
 
     def _check_open(self) -> None:
-        if self._line.error is not None:
-            raise self._line.error
-        if self._line.closed:
+        if self._mailbox.error is not None:
+            raise self._mailbox.error
+        if self._mailbox.closed:
             raise UsageError("this session is closed; open another one")
 
-    def _wake(self) -> None:
-        self._room.set()
-        self._news.set()
 
-
-def _wake(lines: Sequence[Line]) -> None:
-    for line in lines:
-        line.wake()
+def _wake(mailboxes: Sequence[Mailbox]) -> None:
+    for mailbox in mailboxes:
+        mailbox.wake()

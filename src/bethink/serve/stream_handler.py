@@ -1,0 +1,166 @@
+"""One stream of the service: a client's text goes in at one side, messages come out at the other, and little is held in between."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+from bethink.evaluate import latency
+from bethink.policy import Action
+from bethink.serve.limits import Pressure
+from bethink.serve.metrics import Metrics
+from bethink.serve.models import Model
+from bethink.serve.protocol import Message, Refusal, Start, checked, resume_message, step_message
+from bethink.trace import ResumePoint, Step, Translation
+
+TOGETHER = 32  # steps that are sent at a time, at most
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEnd:
+    """A sentence is finished; `resume` is where the next can be begun anew, by whoever has seen all before it."""
+
+    translation: Translation
+    delays: list[int]
+    latency: dict[str, float]
+    resume: ResumePoint
+
+
+class StreamHandler:
+    """Feed its session in one task and iterate over its messages in another.
+
+    `session.feed` returns when the engine has room for the text, so whoever awaits it before reading on from a socket holds no more
+    than one message and what fits into a mailbox.
+    """
+
+    def __init__(self, model: Model, start: Start, metrics: Metrics, pressure: Pressure) -> None:
+        resume = start.resume
+        begin = resume.point if resume else ResumePoint(str(model.policy(start.policy)))
+        self.model = model
+        self.policy = model.policy(begin.policy)  # the first
+        self.resume = begin  # where a client that loses this connection can begin again
+        self.warned: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the server is about to stop
+        self.session = model.live.session(self.policy, begin=begin)
+        self._began = time.monotonic()
+        self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
+        self._metrics = metrics
+        self._pressure = pressure
+        self._steps: list[Step] = []  # of the open sentence
+        self._check = 0  # their checksum
+        self._open = False  # whether steps of an unfinished sentence are sent, or about to be
+        self._sent = asyncio.Event()
+        self._total = {"steps": begin.step, "sentences": begin.sentence, "words": 0, "written": 0}
+        self._lags = [0, 0, 0]  # words shown, and the sum and the largest of their lags, in milliseconds
+        self._scored, self._scores = 0, dict[str, float]()  # sentences, and the sums of their latency
+
+    async def messages(self) -> AsyncIterator[list[Message]]:
+        """Steps that the client has not seen, an account of each sentence, and a last one of all; what is there, together."""
+        async for events in self.events():
+            messages: list[Message] = []
+            for event in events:
+                if isinstance(event, SentenceEnd):
+                    self._check = 0
+                    messages.append(self._sentence(event))
+                elif self._is_new(event):
+                    self._metrics.sent(event)
+                    messages.append(step_message(event, self._check))
+            if messages:
+                yield messages
+        yield [self._final()]
+
+    async def events(self) -> AsyncIterator[list[Step | SentenceEnd]]:
+        """Every step and, after its last one, the end of each sentence."""
+        draining = False
+        while not draining and (steps := await self.session.some(TOGETHER)):
+            self._pressure.add(self.session.waited)
+            self._open = True
+            events: list[Step | SentenceEnd] = []
+            for step in steps:
+                events.append(step)
+                self._steps.append(step)
+                if step.action is Action.READ:
+                    continue
+                if step.text:
+                    shown, total, most = self._lags
+                    self._lags = [shown + 1, total + (step.lag or 0), max(most, step.lag or 0)]
+                if step.end:
+                    events.append(self._close_sentence())
+                    if draining := self.warned.done():
+                        break
+            yield events
+            self._open = bool(self._steps)
+            self._sent.set()
+        if draining or self.session.closed:
+            raise Refusal("draining", "this server is about to stop; connect again, and resume what can be resumed")
+
+    def latency(self) -> dict[str, float]:
+        """AL, AP, DAL and CW, each the mean over sentences."""
+        return {name: round(value / self._scored, 3) for name, value in self._scores.items()}
+
+    def _close_sentence(self) -> SentenceEnd:
+        last, translation = self._steps[-1], Translation.of(self._steps)
+        delays, words = translation.delays, len(translation.source)
+        scores = _latency(delays, words) if delays and words else {}
+        self._steps, self.resume = [], last.resume or self.resume
+        self._total["steps"] += len(translation.steps)
+        self._total["sentences"] = last.sentence + 1
+        self._total["words"] += words
+        self._total["written"] += len(delays)
+        if scores:
+            self._scored += 1
+            self._scores = {name: self._scores.get(name, 0.0) + value for name, value in scores.items()}
+        return SentenceEnd(translation, delays, scores, self.resume)
+
+    def _is_new(self, step: Step) -> bool:
+        """Whether the client has not seen this step; raises if it saw another one in its place."""
+        assert step.n is not None, "a session numbers its steps"
+        self._check = checked(self._check, step)
+        if self._expected and step.n == self._seen - 1 and f"{self._check:08x}" != self._expected:
+            told = (
+                "this server translates the open sentence differently from the one before; start anew without 'resume'"
+            )
+            raise Refusal("diverged", told)
+        return step.n >= self._seen
+
+    def _sentence(self, end: SentenceEnd) -> Message:
+        scores = {name: round(value, 3) for name, value in end.latency.items()}
+        return {
+            "type": "sentence",
+            "sentence": end.translation.steps[-1].sentence,
+            "words": len(end.translation.source),
+            "written": len(end.delays),
+            **({"latency": scores} if scores else {}),
+            "resume": resume_message(self.model.identity, end.resume),
+        }
+
+    def _final(self) -> Message:
+        shown, total, most = self._lags
+        lag = {"mean": round(total / shown, 1), "max": most} if shown else {}
+        seconds = round(time.monotonic() - self._began, 3)
+        return {"type": "final", **self._total, "seconds": seconds, "latency": self.latency(), "lag": lag}
+
+    # the end
+
+    async def drain(self, limit: float) -> None:
+        """Let the open sentence be finished, if that takes no longer than `limit` seconds, then stop."""
+        if not self.warned.done():
+            self.warned.set_result(None)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                while self._open:
+                    self._sent.clear()
+                    await self._sent.wait()
+        self.session.close()
+
+
+def _latency(delays: Sequence[int], words: int) -> dict[str, float]:
+    """In source words, against the length of the translation itself: there is no reference."""
+    return {
+        "AL": latency.average_lagging(delays, words, len(delays)),
+        "AP": latency.average_proportion(delays, words, len(delays)),
+        "DAL": latency.differentiable(delays, words),
+        "CW": latency.consecutive_wait(delays, words),
+    }

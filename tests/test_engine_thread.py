@@ -1,0 +1,145 @@
+"""The engine thread driven by hand, round by round: whose turn it is, and how much may pile up."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from bethink.engine import Engine
+from bethink.engine_thread import INBOX, OUTBOX, PIECE, Cost, EngineThread, Mailbox
+from bethink.policy import Action, parse
+from bethink.text import Words
+from bethink.translator import Translator
+from tests.fake import FakeBackend
+
+WORDS = Words([*"abcdefghij", "end."])
+LONGEST = 3 * 120 + 51  # steps that one sentence can have
+
+
+class Desk:
+    """An engine thread that was never started."""
+
+    def __init__(self, batch: int, ending: float = 0.1) -> None:
+        self.model = Translator.of(FakeBackend(1, ending=ending), WORDS, WORDS, name="fake", policy=parse("wait-k:1"))
+        self.told: list[Mailbox] = []
+        self.thread = EngineThread(Engine(self.model.backend, batch=batch), self.told.extend)
+
+    def mailbox(self, *pieces: str | None) -> Mailbox:
+        mailbox = Mailbox(self.model.session(engine=self.thread.engine), lambda: None)
+        self.thread.open(mailbox)
+        mailbox.inbox.extend((0.0, piece) for piece in pieces)
+        self.thread.note(mailbox)
+        return mailbox
+
+    @property
+    def idle(self) -> bool:
+        return not (self.thread._active or self.thread.engine.ready or self.thread._notes.qsize())
+
+    def round(self) -> None:
+        if not self.idle:  # otherwise the thread would wait for news
+            assert self.thread.listen()
+            self.thread.round()
+
+
+def writes(mailbox: Mailbox) -> int:
+    return sum(step is not None and step.action is Action.WRITE for step in mailbox.outbox)
+
+
+@pytest.mark.parametrize(("batch", "others"), [(1, 5), (4, 5), (4, 30), (64, 30)])
+def test_a_newcomer_is_answered_after_one_turn_of_everyone(batch: int, others: int) -> None:
+    desk = Desk(batch)
+    hogs = [desk.mailbox(*["a b c d e f g h i j "] * INBOX) for _ in range(others)]
+    for _ in range(20):
+        desk.round()
+    newcomer = desk.mailbox("a b ")
+    turn = -(-(others + 1) // batch)
+    for _ in range(turn):
+        desk.round()
+    assert writes(newcomer)
+    assert max(desk.model.backend.calls) <= batch  # type: ignore[attr-defined]
+    assert all(writes(hog) for hog in hogs)
+
+
+def test_what_nobody_takes_is_bounded_and_costs_nothing() -> None:
+    desk = Desk(8, ending=0.0)  # which says much about little
+    mailbox = desk.mailbox(*["a b c d end. " * 9] * INBOX)
+    for _ in range(3000):
+        desk.round()
+    for _ in range(20):  # a speaker who goes on talking changes nothing
+        desk.thread.note(mailbox)
+        desk.round()
+    assert desk.idle
+    assert OUTBOX <= len(mailbox.outbox) <= OUTBOX + LONGEST
+    assert mailbox.session.backlog <= PIECE
+    waiting = len(mailbox.inbox)
+    assert waiting > INBOX // 2
+    mailbox.outbox.clear()
+    desk.thread.note(mailbox)
+    desk.round()
+    assert mailbox.outbox  # it goes on where it stopped
+    assert mailbox in desk.told
+
+
+def test_a_line_that_breaks_breaks_alone() -> None:
+    desk = Desk(8)
+    good, bad = desk.mailbox("a b c d "), desk.mailbox("a b c d ")
+    bad.session.policy = "not a policy"  # type: ignore[assignment]
+    for _ in range(5):
+        desk.round()
+    assert bad.error is not None
+    assert "open another session" in str(bad.error)
+    assert bad in desk.told
+    assert good.error is None
+    assert writes(good)
+    assert desk.thread.counters().sessions == 1
+
+
+def test_what_words_cost_tells_how_many_speakers_there_can_be() -> None:
+    cost = Cost()
+    for _ in range(100):
+        cost.add(seconds=0.005, rows=3, words=1)  # few at a time are dear, which says nothing about many
+    assert cost.capacity == math.inf
+    for _ in range(1000):
+        cost.add(seconds=0.040, rows=60, words=20)  # 2 ms a word: 500 words a second
+    assert cost.capacity == pytest.approx(200, rel=0.01)
+    for _ in range(1000):
+        cost.add(seconds=0.080, rows=60, words=20)  # something else needs the machine
+    assert cost.capacity == pytest.approx(100, rel=0.01)
+
+
+def test_what_words_cost_among_few_says_nothing_about_a_crowd() -> None:
+    cost = Cost()
+    for _ in range(20):
+        cost.add(seconds=0.040, rows=60, words=20)  # 2 ms a word, 3 rows
+    for _ in range(1000):
+        cost.add(seconds=0.005, rows=9, words=1)  # two of three rows are guesses
+    assert cost.capacity == pytest.approx(200)
+    for _ in range(20):
+        cost.add(seconds=0.040, rows=60, words=20)
+    assert cost.capacity == pytest.approx(200)
+
+
+def test_what_words_cost_is_not_known_before_there_were_any() -> None:
+    cost = Cost()
+    for _ in range(20):
+        cost.add(seconds=0.040, rows=60, words=0)
+    assert cost.capacity == math.inf
+
+
+def test_a_hub_knows_what_it_can_do() -> None:
+    desk = Desk(64)
+    mailboxes = [desk.mailbox("a b c d e f g h i j ") for _ in range(30)]
+    assert desk.thread.counters().capacity == math.inf
+    while not desk.idle:
+        desk.round()
+    assert all(mailbox.outbox for mailbox in mailboxes)
+    assert 1 < desk.thread.counters().capacity < math.inf
+
+
+def test_telling_the_hub_often_is_telling_it_once() -> None:
+    desk = Desk(8)
+    mailbox = desk.mailbox("a ")
+    for _ in range(1000):
+        desk.thread.note(mailbox)
+    assert desk.thread._notes.qsize() == 1
