@@ -23,7 +23,7 @@ from bethink.policy import (
     Decision,
     Need,
     Offline,
-    PolicyBase,
+    Policy,
     PostEvaluation,
     PostEvaluationFlip,
     Reason,
@@ -41,7 +41,7 @@ from bethink.policy import (
 
 
 @dataclass(frozen=True)
-class Wordy(PolicyBase):
+class Wordy(Policy):
     """Has settings of every type."""
 
     marks: str = setting(".,", "Marks")
@@ -250,15 +250,15 @@ def test_a_policy_is_a_point_of_a_curve(wordy: type[Wordy]) -> None:
 
 OWN = """
 from dataclasses import dataclass
-from bethink.policy import READ, PolicyBase
+from bethink.policy import READ, Policy
 
 @dataclass(frozen=True)
-class Late(PolicyBase):
+class Late(Policy):
     k: int = 3
     def decide(self, view):
         return READ
 
-class Loose(PolicyBase):
+class Loose(Policy):
     pass
 """
 

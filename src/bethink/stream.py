@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from bethink.backend import Row, Rows
 from bethink.errors import UsageError
@@ -212,19 +213,7 @@ class Stream:
         if self._rows:
             self._guesses = self._candidates()
             self._rows = []
-        text = self._words[before] if self._heard > before else ""
-        self._steps.append(
-            Step(
-                Action.READ,
-                token,
-                self._read,
-                self._heard,
-                self.written,
-                self._deferred,
-                text=text,
-                reason=decision.reason,
-            )
-        )
+        self._note(decision, token, text=self._words[before] if self._heard > before else "")
 
     def _write(self, decision: Decision) -> None:
         cut = self._over_length()
@@ -232,26 +221,23 @@ class Stream:
         seen = [] if cut else self._rows
         self._target.append(token)
         self._explained.update(decision.evidence)
-        self._steps.append(
-            Step(
-                Action.WRITE,
-                token,
-                self._read,
-                self._heard,
-                self.written,
-                self._deferred,
-                self.confidence if seen else None,
-                decision.evidence,
-                tuple(self.degrees.tolist()) if seen else (),
-                tuple(self.gain.tolist()) if seen and self._seen is Need.LOOKAHEAD else (),
-                stability=seen[0].stability if seen else None,
-                reason=decision.reason,
-            )
+        self._note(
+            decision,
+            token,
+            confidence=self.confidence if seen else None,
+            stability=seen[0].stability if seen else None,
+            evidence=decision.evidence,
+            degrees=tuple(self.degrees.tolist()) if seen else (),
+            gain=tuple(self.gain.tolist()) if seen and self._seen is Need.LOOKAHEAD else (),
         )
         self._rows = self._rows[1:]
         self._guesses = self._guesses[1:] if self._guesses[:1] == (token,) else ()
         self._deferred = 0
         self.done = token == EOS
+
+    def _note(self, decision: Decision, token: int, **more: Any) -> None:
+        counts = (self._read, self._heard, self.written, self._deferred)
+        self._steps.append(Step(decision.action, token, *counts, reason=decision.reason, **more))
 
     def _candidates(self) -> tuple[int, ...]:
         """The next tokens as far as they are known, up to the end of the translation."""

@@ -36,7 +36,7 @@ from bethink.policy.rules import (
     WaitK,
     Weighing,
 )
-from bethink.policy.settings import PolicyBase, Setting, setting
+from bethink.policy.settings import Setting, setting
 
 __all__ = [
     "NO_EVIDENCE",
@@ -50,7 +50,6 @@ __all__ = [
     "Need",
     "Offline",
     "Policy",
-    "PolicyBase",
     "PostEvaluation",
     "PostEvaluationFlip",
     "Progress",
@@ -87,10 +86,8 @@ def load(text: str) -> Policy:
     if name not in RULES and module.replace(".", "").isidentifier() and attribute.isidentifier():
         kind: Any = getattr(_imported(module), attribute, None)
         frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
-        if not (frozen and issubclass(kind, PolicyBase)):
-            raise UsageError(
-                f"{name} is not a policy; expected a frozen dataclass that extends bethink.policy.PolicyBase"
-            )
+        if not (frozen and issubclass(kind, Policy)):
+            raise UsageError(f"{name} is not a policy; expected a frozen dataclass that extends bethink.policy.Policy")
         RULES[kind.name] = RULES[name] = kind
     return parse(text)
 

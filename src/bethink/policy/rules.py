@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bethink.policy.contract import NO_EVIDENCE, READ, WRITE, Action, Decision, Need, Progress, Reason, View
-from bethink.policy.settings import PolicyBase, setting
+from bethink.policy.contract import NO_EVIDENCE, READ, WRITE, Action, Decision, Need, Policy, Progress, Reason, View
+from bethink.policy.settings import setting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,7 +40,7 @@ PATIENCE = {"ends": ("hasty", "patient")}
 
 
 @dataclass(frozen=True)
-class Offline(PolicyBase):
+class Offline(Policy):
     """Reads the whole sentence, then writes: the best quality and the longest delay."""
 
     name: ClassVar[str] = "offline"
@@ -51,7 +51,7 @@ class Offline(PolicyBase):
 
 
 @dataclass(frozen=True)
-class WaitK(PolicyBase):
+class WaitK(Policy):
     """Reads k tokens, then `rate` tokens for each token it writes.
 
     g(t) = k + floor(rate (t - 1)).
@@ -70,7 +70,7 @@ class WaitK(PolicyBase):
 
 
 @dataclass(frozen=True)
-class AdaptiveWaitK(PolicyBase):
+class AdaptiveWaitK(Policy):
     """Writes when the model is sure enough for its lag: the longer the lag, the less sure it must be.
 
     Zheng et al. 2020: the threshold falls from rho_1 at lag 1 to rho_k at lag k_max. Runs over one multi-path model or, with one
@@ -105,7 +105,7 @@ class AdaptiveWaitK(PolicyBase):
 
 
 @dataclass(frozen=True)
-class Weighing(PolicyBase):
+class Weighing(Policy):
     """Keeps pace with the speaker and writes early only what it is sure of.
 
     Never earlier than wait-k with this k and rate, at most r tokens later. In between a candidate is written if the model judges
@@ -146,7 +146,7 @@ class Weighing(PolicyBase):
 
 
 @dataclass(frozen=True)
-class PostEvaluation(PolicyBase):
+class PostEvaluation(Policy):
     """Writes a word only if it visibly translates something that was read, or after r READs.
 
     Algorithm 1: after the first k tokens a candidate is written if some source token's degree would rise by at least rho (Eq. 10);
@@ -180,7 +180,7 @@ class PostEvaluation(PolicyBase):
 
 
 @dataclass(frozen=True)
-class PostEvaluationFlip(PolicyBase):
+class PostEvaluationFlip(Policy):
     """Writes a word if a source word turns from untranslated to translated, and never later than wait-k.
 
     The rule of the authors' released code. A source token flips when T - U goes from at most -tau to at least tau, T = d and
@@ -234,6 +234,6 @@ def positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(mask.nonzero()[0].tolist())
 
 
-RULES: dict[str, type[PolicyBase]] = {
+RULES: dict[str, type[Policy]] = {
     rule.name: rule for rule in (Offline, WaitK, AdaptiveWaitK, Weighing, PostEvaluation, PostEvaluationFlip)
 }
