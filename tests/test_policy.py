@@ -207,7 +207,7 @@ def test_every_decision_has_a_reason_that_can_be_said() -> None:
         Offline().decide(view()),
         *[WaitK(2).decide(view(read=n)) for n in (1, 2)],
         *[AdaptiveWaitK(0.6, 0.0, 4).decide(view(read=n, confidence=0.5)) for n in range(6)],
-        *[Weighing(2, 2, 1.0, 0.9).decide(view(read=n, stability=0.5)) for n in range(6)],
+        *[Weighing(2, 2, 1.0, 0.9).decide(view(read=n, stability=0.7)) for n in range(6)],
         *[PostEvaluation(2, 0.3, n).decide(view(read=2, deferred=1, gain=array(0.1, 0.2))) for n in (0, 3)],
         PostEvaluation(2, 0.0).decide(view(read=2, gain=array(-0.1))),
         PostEvaluation(2, 0.1).decide(view(read=2, gain=array(0.2))),
@@ -223,7 +223,7 @@ def test_every_decision_has_a_reason_that_can_be_said() -> None:
 
 
 def test_a_reason_names_its_number_and_its_threshold() -> None:
-    assert Weighing(2, 4, 1.0, 0.9).decide(view(read=2, stability=0.95)).reason == Reason("sure", 0.95, 0.9)
+    assert Weighing(2, 4, 1.0, 0.9).decide(view(read=2, stability=0.95)).reason == Reason("stable", 0.95, 0.9)
     assert WaitK(3).decide(view(read=4, written=1)).reason.to_dict() == {
         "code": "scheduled",
         "value": 4,

@@ -104,7 +104,7 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
     for heading in ("heard", "newly heard", "wrote", "because", *(["now translated"] if degrees else [])):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
     judged = any(step.stability is not None for step in translation.writes)
-    for heading in ("sure", *(["will stand"] if judged else []), "put off"):
+    for heading in ("sure", *(["will stay"] if judged else []), "put off"):
         made.add_column(heading, justify="right")
     before = 0
     rises = [translated(translation, steps) for steps in by_word(translator.target, translation.writes)]

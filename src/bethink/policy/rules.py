@@ -20,6 +20,7 @@ REASONS = {
     "policy": "decided by the policy",
     "scheduled": "on schedule: {value} source tokens read, {threshold} required",
     "sure": "sure enough: {value:.0%}, {threshold:.0%} required",
+    "stable": "likely to stay: {value:.0%}, {threshold:.0%} required",
     "evidence": "translates {evidence}",
     "no_threshold": "no evidence is required",
     "put_off_limit": "put off {value}×, the most allowed",
@@ -29,6 +30,7 @@ REASONS = {
     "too_early": "too early: {value} source tokens read, {threshold} required",
     "whole_sentence": "waits for the end of the sentence",
     "unsure": "not sure enough: {value:.0%}, {threshold:.0%} required",
+    "unstable": "may still change: {value:.0%} likely to stay, {threshold:.0%} required",
     "no_evidence": "would translate nothing clearly enough",
     "early_end": "the model would end here, but the source goes on",
 }
@@ -101,7 +103,7 @@ class AdaptiveWaitK(Policy):
             return READ.because("too_early", view.read, view.written + 1)
         if lag >= self.k_max:
             return WRITE.because("lag_limit", lag, self.k_max)
-        return judged(view.confidence, self.threshold(lag))
+        return judged("sure", view.confidence, self.threshold(lag))
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ class Weighing(Policy):
             return READ.because("too_early", view.read, view.read - late)
         if late >= self.r:
             return WRITE.because("lag_limit", late, self.r)
-        return judged(view.stability, self.rho * (1 - 2 / 3 * late / self.r))
+        return judged("stable", view.stability, self.rho * (1 - 2 / 3 * late / self.r))
 
     def _late(self, progress: Progress) -> int:
         """How many tokens it has read beyond its schedule."""
@@ -225,9 +227,11 @@ def scheduled(k: int, rate: float, progress: Progress) -> int:
     return k + math.floor(rate * progress.written + 1e-9)
 
 
-def judged(value: float, threshold: float) -> Decision:
-    """WRITE what the model is sure of."""
-    return WRITE.because("sure", value, threshold) if value >= threshold else READ.because("unsure", value, threshold)
+def judged(code: str, value: float, threshold: float) -> Decision:
+    """WRITE what is `code` enough, READ on while it is un-`code`."""
+    return (WRITE if value >= threshold else READ).because(
+        code if value >= threshold else f"un{code}", value, threshold
+    )
 
 
 def positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
