@@ -222,6 +222,11 @@ def test_every_decision_has_a_reason_that_can_be_said() -> None:
         assert not set("{}") & set(said), "every number that the text promises is given"
 
 
+def test_the_protocol_lists_every_code() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    assert not [code for code in reasons() if f"`{code}`" not in page]
+
+
 def test_a_reason_names_its_number_and_its_threshold() -> None:
     assert Weighing(2, 4, 1.0, 0.9).decide(view(read=2, stability=0.95)).reason == Reason("stable", 0.95, 0.9)
     assert WaitK(3).decide(view(read=4, written=1)).reason.to_dict() == {
