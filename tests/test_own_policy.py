@@ -15,8 +15,10 @@ import pytest
 
 from bethink import Translator, toy
 from bethink.cli import main
+from bethink.engine import Engine
 from bethink.errors import UsageError
 from bethink.policy import READ, RULES, WRITE, Decision, Need, Policy, View, WaitK, load
+from bethink.translator import Sentence
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MODULE = "punctuation_policy"
@@ -51,7 +53,7 @@ def test_translate_writes_only_at_punctuation(capsys: pytest.CaptureFixture[str]
     codes, newest = [], ""
     for step in steps:
         if step["action"] == "READ":
-            newest = step.get("text", newest)
+            newest = step.get("text") or newest
         else:
             codes.append(step["reason"]["code"])
             assert newest in {",", "."}
@@ -164,6 +166,27 @@ class Greedy(Policy):
 
     def decide(self, view: View) -> Decision:
         return WRITE if view.read and view.confidence > 0.5 else READ
+
+
+@dataclass(frozen=True)
+class Broken(Policy):
+    def decide(self, view: View) -> Decision:
+        return READ if view.read < 3 else 1 / 0  # type: ignore[return-value]
+
+
+def test_a_policy_that_fails_ends_its_own_stream_alone() -> None:
+    translator = Translator("toy", threads=1)
+    engine = Engine(translator.backend)
+    broken, sound = (Sentence(translator, engine, policy, translator.words(SPEECH)) for policy in (Broken(), WaitK(3)))
+    engine.run()
+    with pytest.raises(UsageError, match=r"policy .*:Broken raises ZeroDivisionError") as raised:
+        broken.take()
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert sound.take() == list(next(translator.translate_many([SPEECH], "wait-k:3")).steps)
+    with pytest.raises(UsageError, match="Broken raises"):
+        list(translator.translate_many([SPEECH] * 3, Broken()))
+    with pytest.raises(UsageError, match="Broken raises"):
+        translator.translate(SPEECH, Broken())
 
 
 def test_a_policy_that_looks_at_what_it_did_not_ask_for_is_told_what_to_ask_for() -> None:

@@ -16,7 +16,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from bethink.backend import Row, Rows
-from bethink.errors import UsageError
+from bethink.errors import BethinkError, UsageError
 from bethink.policy import NO_EVIDENCE, READ, WRITE, Action, Decision, Degrees, Need, Policy
 from bethink.text import EOS, Vocabulary
 from bethink.trace import Step
@@ -48,6 +48,7 @@ class Stream:
         self._seen = Need.NOTHING  # what the last decision looked at
         self._explained: set[int] = set()
         self._steps: list[Step] = []
+        self._error: Exception | None = None
 
     # what a policy sees
 
@@ -164,8 +165,17 @@ class Stream:
                 break
             self._rows.append(row)
 
+    def fail(self, error: Exception) -> None:
+        """The policy raised an error: the stream ends, and `take` raises it."""
+        self.done, self._error = True, error
+        if not isinstance(error, BethinkError):
+            self._error = UsageError(f"policy {self.policy} raises {error!r}")
+            self._error.__cause__ = error
+
     def take(self) -> list[Step]:
         """The steps since the last call."""
+        if self._error is not None:
+            raise self._error
         steps, self._steps = self._steps, []
         return steps
 
