@@ -126,7 +126,7 @@ class Weighing(Policy):
         **PATIENCE,
     )
     rate: float = setting(1.2, "Rate", "Source tokens read for each token written.", **RATE)
-    rho: float = setting(0.9, "Sureness ρ", "How sure it must be to write at once.", **SHARE)
+    rho: float = setting(0.9, "Sureness ρ", "How likely to stay a word must be to be written at once.", **SHARE)
     name: ClassVar[str] = "weigh"
     title: ClassVar[str] = "Weighing"
     ceiling: ClassVar[Need] = Need.CANDIDATE
