@@ -265,6 +265,10 @@ class Late(Policy):
 
 class Loose(Policy):
     pass
+
+@dataclass(frozen=True)
+class Impostor(Late):
+    name = "wait-k"
 """
 
 
@@ -291,7 +295,7 @@ def test_a_policy_in_a_file_of_ones_own_is_loaded_by_name() -> None:
 
 @pytest.mark.usefixtures("own")
 def test_parsing_imports_nothing() -> None:
-    with pytest.raises(UsageError, match="no policy named 'own_policies:Late'"):
+    with pytest.raises(UsageError, match="no policy named 'own_policies:Late'.*given as an object in Python"):
         parse("own_policies:Late,k=5")
     assert "own_policies" not in sys.modules
 
@@ -303,6 +307,7 @@ def test_parsing_imports_nothing() -> None:
         ("own_policies:Nobody", "frozen dataclass that extends"),
         ("own_policies:Loose", "frozen dataclass that extends"),
         ("own_policies:Late,l=3", "there are k"),
+        ("own_policies:Impostor", "another policy of that name"),
         ("no_such_module:Late", "no module named 'no_such_module'"),
         ("broken_policies:Late", "raises ZeroDivisionError"),
         ("waitk:k=3", "Did you mean 'wait-k'"),

@@ -75,7 +75,12 @@ def parse(text: str) -> Policy:
     """
     name, settings = _split(text)
     if name not in RULES:
-        raise unknown("policy", name, RULES)
+        own = (
+            " A class of your own is given as an object in Python, and by name on the command line."
+            if ":" in name
+            else ""
+        )
+        raise UsageError(f"{unknown('policy', name, RULES)}{own}")
     return RULES[name].parse(settings)
 
 
@@ -88,6 +93,10 @@ def load(text: str) -> Policy:
         frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
         if not (frozen and issubclass(kind, Policy)):
             raise UsageError(f"{name} is not a policy; expected a frozen dataclass that extends bethink.policy.Policy")
+        if RULES.get(kind.name, kind) is not kind:
+            raise UsageError(
+                f"{name} calls itself '{kind.name}', but there is another policy of that name; choose another"
+            )
         RULES[kind.name] = RULES[name] = kind
     return parse(text)
 
