@@ -189,6 +189,17 @@ def test_a_policy_that_fails_ends_its_own_stream_alone() -> None:
         translator.translate(SPEECH, Broken())
 
 
+@dataclass(frozen=True)
+class Hasty(Policy):
+    def decide(self, view: View) -> Decision:
+        return WRITE
+
+
+def test_nothing_is_written_before_something_is_read() -> None:
+    steps = list(Translator("toy", threads=1).stream([SPEECH], Hasty()))
+    assert (steps[0].action, steps[0].read, steps[1].action) == ("READ", 1, "WRITE")
+
+
 def test_a_policy_that_looks_at_what_it_did_not_ask_for_is_told_what_to_ask_for() -> None:
     with pytest.raises(UsageError, match=r"'needs' must return <Need.CANDIDATE: 1>"):
         Translator("toy", threads=1).translate(SPEECH, Greedy())

@@ -21,6 +21,7 @@ from bethink.policy import NO_EVIDENCE, READ, WRITE, Action, Decision, Degrees, 
 from bethink.text import EOS, Vocabulary
 from bethink.trace import Step
 
+NOTHING_READ = READ.because("too_early", 0, 1)
 EARLY_END = READ.because("early_end")
 SOURCE_COMPLETE = WRITE.because("source_complete")
 
@@ -180,6 +181,8 @@ class Stream:
         return steps
 
     def _decide(self) -> Decision | Rows:
+        if not self._read:
+            return NOTHING_READ
         ended = self._closed and self._read == len(self._source)
         need = self._seen = Need.CANDIDATE if ended else self.policy.needs(self)
         if self._over_length():

@@ -140,7 +140,7 @@ class Policy:
         return self.ceiling
 
     def decide(self, view: View) -> Decision:
-        """Asked only while the source is open: once it has been read to its end, every token is written."""
+        """Asked from the first token read on, while the source is open: once that is read to its end, every token is written."""
         raise NotImplementedError
 
     def cannot_pass(self, view: View) -> bool:
