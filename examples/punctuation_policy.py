@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from bethink.policy import READ, WRITE, Decision, PolicyBase, View, setting
+from bethink.policy import READ, WRITE, Decision, Policy, View, setting
 
 
 @dataclass(frozen=True)
-class Punctuation(PolicyBase):
+class Punctuation(Policy):
     """Writes only at punctuation marks, until it has written as many words as it has read."""
 
     marks: str = setting(".,;:!?", "Marks", "It writes once a word with one of these has been read.")

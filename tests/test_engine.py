@@ -14,7 +14,7 @@ from bethink.backend import Backend, Row, Rows
 from bethink.backend.per_lag import PerLag
 from bethink.engine import FEW, Engine
 from bethink.errors import ModelError, UsageError
-from bethink.policy import Action, Policy, parse
+from bethink.policy import Action, Policy, parse, reasons
 from bethink.stream import Stream
 from bethink.text import EOS
 from bethink.trace import Step
@@ -167,6 +167,18 @@ def test_a_token_flips_once() -> None:
     writes = [step for step in steps if step.action is Action.WRITE]
     assert [step.evidence for step in writes[:4]] == [(0,), (), (), ()]
     assert [step.read for step in writes[:4]] == [1, 2, 3, 4]  # otherwise it may go no faster than wait-1
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(SPECS), words, st.integers(0, 10**6))
+def test_every_step_has_its_reason(spec: str, source: list[list[int]], seed: int) -> None:
+    steps = alone(FakeBackend(seed), parse(spec), source)
+    complete = False
+    for step in steps:
+        assert step.reason.code in reasons()
+        assert (step.reason.code in {"source_complete", "length_limit"}) == complete
+        assert bool(step.evidence) == (step.reason.code == "evidence")
+        complete = complete or (step.action is Action.READ and step.token == EOS)
 
 
 def test_a_waiting_stream_costs_nothing() -> None:

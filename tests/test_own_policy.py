@@ -7,15 +7,18 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from bethink import Translator, toy
 from bethink.cli import main
+from bethink.engine import Engine
 from bethink.errors import UsageError
-from bethink.policy import RULES, load
+from bethink.policy import READ, RULES, WRITE, Decision, Need, Policy, View, WaitK, load
+from bethink.translator import Sentence
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MODULE = "punctuation_policy"
@@ -50,7 +53,7 @@ def test_translate_writes_only_at_punctuation(capsys: pytest.CaptureFixture[str]
     codes, newest = [], ""
     for step in steps:
         if step["action"] == "READ":
-            newest = step.get("text", newest)
+            newest = step.get("text") or newest
         else:
             codes.append(step["reason"]["code"])
             assert newest in {",", "."}
@@ -125,3 +128,83 @@ def test_a_model_folder_imports_nothing() -> None:
     with pytest.raises(UsageError, match="no policy named"):
         Translator("toy", threads=1).translate(SPEECH, SPEC)
     assert MODULE not in sys.modules
+
+
+@dataclass(frozen=True)
+class Recording(Policy):
+    """Wait-3 that writes down what it sees."""
+
+    seen: ClassVar[list[tuple[int, tuple[str, ...], str]]] = []
+
+    def decide(self, view: View) -> Decision:
+        self.seen.append((view.read, tuple(view.source_words), view.target_text))
+        return WaitK(3).decide(view)
+
+
+def test_a_policy_sees_whole_words_and_the_text_written_however_the_source_is_cut() -> None:
+    translator, said = Translator("de-en", threads=1), "Die Unabhängigkeitserklärung wurde gestern unterzeichnet."
+    words, seen = said.split(), []
+    for chunks in ([said], list(said), [f"{word} " for word in words]):
+        Recording.seen.clear()
+        steps = list(translator.stream(chunks, Recording()))
+        seen.append(list(dict.fromkeys(Recording.seen)))  # it is asked again when more source comes
+        assert "".join(step.text for step in steps if step.action == "WRITE").startswith(seen[-1][-1][2])
+    assert seen[0] == seen[1] == seen[2]
+    long = len(translator.source.encode(words[1]))
+    assert long > 2, "a word of several tokens"
+    short = len(translator.source.encode(words[0]))
+    for read, source, _ in seen[0]:
+        if short <= read < short + long:
+            assert source == ("Die",), "a word counts once all its tokens are read"
+        assert list(source) == words[: len(source)]
+    assert max(len(source) for _, source, _ in seen[0]) >= 4
+
+
+@dataclass(frozen=True)
+class Greedy(Policy):
+    """Looks at the candidate without having asked for it."""
+
+    def decide(self, view: View) -> Decision:
+        return WRITE if view.read and view.confidence > 0.5 else READ
+
+
+@dataclass(frozen=True)
+class Broken(Policy):
+    def decide(self, view: View) -> Decision:
+        return READ if view.read < 3 else 1 / 0  # type: ignore[return-value]
+
+
+def test_a_policy_that_fails_ends_its_own_stream_alone() -> None:
+    translator = Translator("toy", threads=1)
+    engine = Engine(translator.backend)
+    broken, sound = (Sentence(translator, engine, policy, translator.words(SPEECH)) for policy in (Broken(), WaitK(3)))
+    engine.run()
+    with pytest.raises(UsageError, match=r"policy .*:Broken raises ZeroDivisionError") as raised:
+        broken.take()
+    assert isinstance(raised.value.__cause__, ZeroDivisionError)
+    assert sound.take() == list(next(translator.translate_many([SPEECH], "wait-k:3")).steps)
+    with pytest.raises(UsageError, match="Broken raises"):
+        list(translator.translate_many([SPEECH] * 3, Broken()))
+    with pytest.raises(UsageError, match="Broken raises"):
+        translator.translate(SPEECH, Broken())
+
+
+@dataclass(frozen=True)
+class Hasty(Policy):
+    def decide(self, view: View) -> Decision:
+        return WRITE
+
+
+def test_nothing_is_written_before_something_is_read() -> None:
+    steps = list(Translator("toy", threads=1).stream([SPEECH], Hasty()))
+    assert (steps[0].action, steps[0].read, steps[1].action) == ("READ", 1, "WRITE")
+
+
+def test_a_policy_that_looks_at_what_it_did_not_ask_for_is_told_what_to_ask_for() -> None:
+    with pytest.raises(UsageError, match=r"'needs' must return <Need.CANDIDATE: 1>"):
+        Translator("toy", threads=1).translate(SPEECH, Greedy())
+
+    class Modest(Greedy):
+        ceiling: ClassVar[Need] = Need.CANDIDATE
+
+    assert Translator("toy", threads=1).translate(SPEECH, Modest())

@@ -23,7 +23,7 @@ from bethink.policy import (
     Decision,
     Need,
     Offline,
-    PolicyBase,
+    Policy,
     PostEvaluation,
     PostEvaluationFlip,
     Reason,
@@ -41,7 +41,7 @@ from bethink.policy import (
 
 
 @dataclass(frozen=True)
-class Wordy(PolicyBase):
+class Wordy(Policy):
     """Has settings of every type."""
 
     marks: str = setting(".,", "Marks")
@@ -207,7 +207,7 @@ def test_every_decision_has_a_reason_that_can_be_said() -> None:
         Offline().decide(view()),
         *[WaitK(2).decide(view(read=n)) for n in (1, 2)],
         *[AdaptiveWaitK(0.6, 0.0, 4).decide(view(read=n, confidence=0.5)) for n in range(6)],
-        *[Weighing(2, 2, 1.0, 0.9).decide(view(read=n, stability=0.5)) for n in range(6)],
+        *[Weighing(2, 2, 1.0, 0.9).decide(view(read=n, stability=0.7)) for n in range(6)],
         *[PostEvaluation(2, 0.3, n).decide(view(read=2, deferred=1, gain=array(0.1, 0.2))) for n in (0, 3)],
         PostEvaluation(2, 0.0).decide(view(read=2, gain=array(-0.1))),
         PostEvaluation(2, 0.1).decide(view(read=2, gain=array(0.2))),
@@ -222,8 +222,13 @@ def test_every_decision_has_a_reason_that_can_be_said() -> None:
         assert not set("{}") & set(said), "every number that the text promises is given"
 
 
+def test_the_protocol_lists_every_code() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "protocol.md").read_text(encoding="utf-8")
+    assert not [code for code in reasons() if f"`{code}`" not in page]
+
+
 def test_a_reason_names_its_number_and_its_threshold() -> None:
-    assert Weighing(2, 4, 1.0, 0.9).decide(view(read=2, stability=0.95)).reason == Reason("sure", 0.95, 0.9)
+    assert Weighing(2, 4, 1.0, 0.9).decide(view(read=2, stability=0.95)).reason == Reason("stable", 0.95, 0.9)
     assert WaitK(3).decide(view(read=4, written=1)).reason.to_dict() == {
         "code": "scheduled",
         "value": 4,
@@ -250,16 +255,20 @@ def test_a_policy_is_a_point_of_a_curve(wordy: type[Wordy]) -> None:
 
 OWN = """
 from dataclasses import dataclass
-from bethink.policy import READ, PolicyBase
+from bethink.policy import READ, Policy
 
 @dataclass(frozen=True)
-class Late(PolicyBase):
+class Late(Policy):
     k: int = 3
     def decide(self, view):
         return READ
 
-class Loose(PolicyBase):
+class Loose(Policy):
     pass
+
+@dataclass(frozen=True)
+class Impostor(Late):
+    name = "wait-k"
 """
 
 
@@ -286,7 +295,7 @@ def test_a_policy_in_a_file_of_ones_own_is_loaded_by_name() -> None:
 
 @pytest.mark.usefixtures("own")
 def test_parsing_imports_nothing() -> None:
-    with pytest.raises(UsageError, match="no policy named 'own_policies:Late'"):
+    with pytest.raises(UsageError, match="no policy named 'own_policies:Late'.*given as an object in Python"):
         parse("own_policies:Late,k=5")
     assert "own_policies" not in sys.modules
 
@@ -298,6 +307,7 @@ def test_parsing_imports_nothing() -> None:
         ("own_policies:Nobody", "frozen dataclass that extends"),
         ("own_policies:Loose", "frozen dataclass that extends"),
         ("own_policies:Late,l=3", "there are k"),
+        ("own_policies:Impostor", "another policy of that name"),
         ("no_such_module:Late", "no module named 'no_such_module'"),
         ("broken_policies:Late", "raises ZeroDivisionError"),
         ("waitk:k=3", "Did you mean 'wait-k'"),

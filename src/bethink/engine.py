@@ -92,7 +92,11 @@ class Engine:
         return turn
 
     def _advance(self, stream: Stream) -> Rows | None:
-        request = stream.advance(self._beyond())
+        try:
+            request = stream.advance(self._beyond())
+        except Exception as error:  # noqa: BLE001 - a policy of the user's own may raise anything; the other streams go on
+            request = None
+            stream.fail(error)
         if stream.done:
             self.backend.close(stream.slot)
         return request

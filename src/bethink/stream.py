@@ -13,13 +13,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from bethink.backend import Row, Rows
-from bethink.errors import UsageError
+from bethink.errors import BethinkError, UsageError
 from bethink.policy import NO_EVIDENCE, READ, WRITE, Action, Decision, Degrees, Need, Policy
 from bethink.text import EOS, Vocabulary
 from bethink.trace import Step
 
+NOTHING_READ = READ.because("too_early", 0, 1)
 EARLY_END = READ.because("early_end")
 SOURCE_COMPLETE = WRITE.because("source_complete")
 
@@ -47,6 +49,7 @@ class Stream:
         self._seen = Need.NOTHING  # what the last decision looked at
         self._explained: set[int] = set()
         self._steps: list[Step] = []
+        self._error: Exception | None = None
 
     # what a policy sees
 
@@ -163,12 +166,23 @@ class Stream:
                 break
             self._rows.append(row)
 
+    def fail(self, error: Exception) -> None:
+        """The policy raised an error: the stream ends, and `take` raises it."""
+        self.done, self._error = True, error
+        if not isinstance(error, BethinkError):
+            self._error = UsageError(f"policy {self.policy} raises {error!r}")
+            self._error.__cause__ = error
+
     def take(self) -> list[Step]:
         """The steps since the last call."""
+        if self._error is not None:
+            raise self._error
         steps, self._steps = self._steps, []
         return steps
 
     def _decide(self) -> Decision | Rows:
+        if not self._read:
+            return NOTHING_READ
         ended = self._closed and self._read == len(self._source)
         need = self._seen = Need.CANDIDATE if ended else self.policy.needs(self)
         if self._over_length():
@@ -212,20 +226,7 @@ class Stream:
         if self._rows:
             self._guesses = self._candidates()
             self._rows = []
-        text = self._words[before] if self._heard > before else ""
-        self._steps.append(
-            Step(
-                Action.READ,
-                token,
-                self._read,
-                self._heard,
-                self.written,
-                self._deferred,
-                text=text,
-                reason=decision.reason,
-                end=token == EOS,
-            )
-        )
+        self._note(decision, token, text=self._words[before] if self._heard > before else "")
 
     def _write(self, decision: Decision) -> None:
         cut = self._over_length()
@@ -233,27 +234,23 @@ class Stream:
         seen = [] if cut else self._rows
         self._target.append(token)
         self._explained.update(decision.evidence)
-        self._steps.append(
-            Step(
-                Action.WRITE,
-                token,
-                self._read,
-                self._heard,
-                self.written,
-                self._deferred,
-                self.confidence if seen else None,
-                decision.evidence,
-                tuple(self.degrees.tolist()) if seen else (),
-                tuple(self.gain.tolist()) if seen and self._seen is Need.LOOKAHEAD else (),
-                stability=seen[0].stability if seen else None,
-                reason=decision.reason,
-                end=token == EOS,
-            )
+        self._note(
+            decision,
+            token,
+            confidence=self.confidence if seen else None,
+            stability=seen[0].stability if seen else None,
+            evidence=decision.evidence,
+            degrees=tuple(self.degrees.tolist()) if seen else (),
+            gain=tuple(self.gain.tolist()) if seen and self._seen is Need.LOOKAHEAD else (),
         )
         self._rows = self._rows[1:]
         self._guesses = self._guesses[1:] if self._guesses[:1] == (token,) else ()
         self._deferred = 0
         self.done = token == EOS
+
+    def _note(self, decision: Decision, token: int, **more: Any) -> None:
+        counts = (self._read, self._heard, self.written, self._deferred)
+        self._steps.append(Step(decision.action, token, *counts, reason=decision.reason, end=token == EOS, **more))
 
     def _candidates(self) -> tuple[int, ...]:
         """The next tokens as far as they are known, up to the end of the translation."""

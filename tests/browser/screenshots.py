@@ -1,8 +1,9 @@
-"""Takes the pictures of the page that the documentation shows: `python -m tests.browser.screenshots` from the root."""
+"""Takes the pictures of the page that docs/ shows: `python -m tests.browser.screenshots`; with a folder, of all its views there."""
 
 from __future__ import annotations
 
 import io
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -68,10 +69,13 @@ def speak(page: Any, words: int) -> None:
 def shoot(page: Any, name: str) -> None:
     from PIL import Image
 
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else FIGURES
+    if folder == FIGURES and not (FIGURES / f"{name}.png").exists():
+        return
     page.wait_for_timeout(1200)  # until nothing moves
     picture = Image.open(io.BytesIO(page.screenshot()))
-    picture.quantize(256, dither=Image.Dither.NONE).save(FIGURES / f"{name}.png", optimize=True)  # a third of the size
-    print(FIGURES / f"{name}.png")
+    picture.quantize(256, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)  # a third of the size
+    print(folder / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from bethink.policy import Offline, PolicyBase, PostEvaluation, Reason, Weighing, explain, reasons
+from bethink.policy import Offline, Policy, PostEvaluation, Reason, Weighing, explain, reasons
 
 
 @dataclass(frozen=True)
-class Texts(PolicyBase):
+class Texts(Policy):
     text: str = ","
 
 

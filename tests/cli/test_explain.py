@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from bethink.cli import main
-from bethink.cli.explain import by_word, translated
+from bethink.cli.explain import translated
+from bethink.cli.words import tell
 from bethink.policy import Action
 from bethink.text import Words
 from bethink.trace import Step, Translation
@@ -17,30 +18,32 @@ def write(read: int, written: int, degrees: tuple[float, ...], gain: tuple[float
     return Step(Action.WRITE, token, read, read, written, 0, 0.5, (), degrees, gain)
 
 
-SENTENCE = Translation(("haus", "baum"), (1, 2), ())  # the second word has two tokens
-END = write(4, 3, (0.9, 0.9, 0.9, 0.9), token=1)
+def risen(*writes: Step) -> list[tuple[str, float]]:
+    """What the first of these translates, in a sentence of two words; the second word has two tokens."""
+    return translated(Translation(("haus", "baum"), (1, 2), writes), writes[:1])
 
 
-def test_a_weighed_word_translates_what_its_gain_says() -> None:
-    weighed = write(3, 1, (0.1, 0.1, 0.1), (0.5, 0.02, 0.3))
-    assert translated(SENTENCE, [(weighed, END)]) == [("haus", pytest.approx(0.5)), ("baum", pytest.approx(0.3))]
+def test_a_word_that_looked_ahead_translates_what_its_gain_says() -> None:
+    looked = write(3, 1, (0.1, 0.1, 0.1), (0.5, 0.02, 0.3))
+    end = write(4, 2, (0.9, 0.9, 0.9, 0.9), token=1)
+    assert risen(looked, end) == [("haus", pytest.approx(0.5)), ("baum", pytest.approx(0.3))]
 
 
 def test_another_translates_what_the_next_word_finds() -> None:
-    """Small rises, and those less than half of the largest, are not told; the end of the sentence is no word."""
-    first, second = write(3, 1, (0.1, 0.1, 0.1)), write(4, 2, (0.15, 0.2, 0.7, 0.9))
-    assert translated(SENTENCE, [(first, second)]) == [("baum", pytest.approx(0.6))]
-    assert translated(SENTENCE, [(first, write(3, 2, (0.12, 0.1, 0.1)))]) == []
+    """Small rises, and those less than half of the largest, are not shown; the end of the sentence is no word."""
+    first = write(3, 1, (0.1, 0.1, 0.1))
+    assert risen(first, write(4, 2, (0.15, 0.2, 0.7, 0.9))) == [("baum", pytest.approx(0.6))]
+    assert risen(first, write(3, 2, (0.12, 0.1, 0.1))) == []
 
 
-def test_without_degrees_there_is_nothing_to_tell() -> None:
-    assert translated(SENTENCE, [(write(1, 1, ()), write(2, 2, ()))]) == []
+def test_without_degrees_there_is_nothing_to_show() -> None:
+    assert risen(write(1, 1, ()), write(2, 2, ())) == []
 
 
 def test_tokens_of_a_word_belong_together() -> None:
     words = Words(["a", "b", ","])
     steps = [write(1, n + 1, (), token=token) for n, token in enumerate((3, 5, 4, 1))]
-    assert [[step.token for step, _ in word] for word in by_word(words, steps)] == [[3, 5], [4]]
+    assert [[step.token for step in word.steps] for word in tell(words, steps)] == [[3, 5], [4]]
 
 
 @pytest.mark.parametrize("policy", ["wait-k:k=2", "pe:k=1,rho=0.1,r=2", "offline"])
@@ -56,4 +59,4 @@ def test_the_terminal_shows_it(
 def test_a_judge_is_shown_where_there_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     for policy in ("weigh:k=2", "wait-k:3"):
         assert main(["explain", "Guten Morgen!", "--model", "de-en", "--policy", policy]) == 0
-        assert "will stand" in capsys.readouterr().out
+        assert "will stay" in capsys.readouterr().out

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, add_model, add_policy, console, describe, open_translator, verb
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bethink.policy import Policy
-    from bethink.text import Vocabulary
     from bethink.trace import Step, Translation
     from bethink.translator import Translator
 
@@ -104,11 +102,11 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
     for heading in ("heard", "newly heard", "wrote", "because", *(["now translated"] if degrees else [])):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
     judged = any(step.stability is not None for step in translation.writes)
-    for heading in ("sure", *(["will stand"] if judged else []), "put off"):
+    for heading in ("sure", *(["will stay"] if judged else []), "put off"):
         made.add_column(heading, justify="right")
     before = 0
-    rises = [translated(translation, steps) for steps in by_word(translator.target, translation.writes)]
-    for written, risen in zip(tell(translator.target, translation.steps), rises, strict=True):
+    for written in tell(translator.target, translation.steps):
+        risen = translated(translation, written.steps)
         heard = " ".join(translation.source[before : written.heard])
         before = written.heard
         made.add_row(
@@ -128,26 +126,15 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def by_word(target: Vocabulary, writes: Sequence[Step]) -> list[list[tuple[Step, Step]]]:
-    """The WRITE steps of each target word, each with the one that follows it."""
-    from bethink.text import starts_word
-
-    words: list[list[tuple[Step, Step]]] = []
-    for step, following in pairwise(writes):
-        if starts_word(target, step.token, words[-1][-1][0].token if words else None):
-            words.append([])
-        words[-1].append((step, following))
-    return words
-
-
-def translated(translation: Translation, steps: Sequence[tuple[Step, Step]]) -> list[tuple[str, float]]:
+def translated(translation: Translation, steps: Sequence[Step]) -> list[tuple[str, float]]:
     """The source words whose degree rose most by writing a word, in the order of the sentence.
 
     Where the policy did not look ahead, the rise is known from the degrees before the next token.
     """
     word_of = [word for word, count in enumerate(translation.pieces) for _ in range(count)]
     found: dict[int, float] = {}
-    for step, following in steps:
+    for step in steps:
+        following = translation.writes[step.written]
         after = [d + gain for d, gain in zip(step.degrees, step.gain, strict=True)] if step.gain else following.degrees
         for word, before, now in zip(word_of, step.degrees, after, strict=False):
             found[word] = max(found.get(word, 0.0), now - before)

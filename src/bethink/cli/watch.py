@@ -16,7 +16,7 @@ from rich.text import Text
 from bethink.cli.common import describe
 from bethink.cli.words import END, Told, Written
 from bethink.evaluate import latency
-from bethink.policy import Action
+from bethink.policy import Action, explain
 from bethink.text import EOS
 from bethink.trace import Step, Translation, shown
 
@@ -100,7 +100,7 @@ class Watch:
             else step.text or (self._speaker.translator.source.piece(step.token) if step.deferred else "")
         )
         if word:
-            self._print(_read_line(word, step.deferred))
+            self._print(_read_line(word, step))
 
     def _print(self, line: Text) -> None:
         self._console.print(line, soft_wrap=True)
@@ -151,11 +151,11 @@ def summary(speaker: Speaker, sums: Sums) -> Table | Text:
     return table
 
 
-def _read_line(word: str, deferred: int) -> Text:
+def _read_line(word: str, step: Step) -> Text:
     line = Text.assemble(("READ   ", READ), word)
-    if deferred:
-        line.pad_right(max(1, COLUMN - line.cell_len))
-        line.append("·      put off", FAINT)
+    if step.deferred:
+        line.pad_right(max(1, 2 * COLUMN - line.cell_len))
+        line.append(f"      {explain(step.reason)}", FAINT)
     return line
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ class Written:
     stability: float | None  # how likely more source would not have changed it, if the model has a judge
     deferred: int  # how often it was looked at and put off
     reason: Reason
+    steps: tuple[Step, ...] = ()  # the WRITEs of its tokens
 
     @property
     def because(self) -> str:
@@ -52,14 +54,16 @@ class Told:
 
     def written(self, steps: Sequence[Step]) -> Written:
         """WRITE steps of the sentence, taken as one."""
+        known = [step.confidence for step in steps if step.confidence is not None]
         return Written(
             text=self._target.decode([step.token for step in steps], tidy=True).strip(),
             heard=steps[-1].heard,
             evidence=self._evidence(steps),
-            confidence=_together([step.confidence for step in steps]),
+            confidence=math.prod(known) if len(known) == len(steps) else None,
             stability=min((step.stability for step in steps if step.stability is not None), default=None),
             deferred=sum(step.deferred for step in steps),
             reason=deciding(steps).reason,
+            steps=tuple(steps),
         )
 
     def _evidence(self, steps: Iterable[Step]) -> tuple[tuple[str, float], ...]:
@@ -84,12 +88,3 @@ def tell(target: Vocabulary, steps: Iterable[Step]) -> list[Written]:
             words.append([])
         words[-1].append(step)
     return [told.written(word) for word in words]
-
-
-def _together(confidences: Iterable[float | None]) -> float | None:
-    product = 1.0
-    for confidence in confidences:
-        if confidence is None:
-            return None
-        product *= confidence
-    return product

@@ -36,7 +36,7 @@ from bethink.policy.rules import (
     WaitK,
     Weighing,
 )
-from bethink.policy.settings import PolicyBase, Setting, setting
+from bethink.policy.settings import Setting, setting
 
 __all__ = [
     "NO_EVIDENCE",
@@ -50,7 +50,6 @@ __all__ = [
     "Need",
     "Offline",
     "Policy",
-    "PolicyBase",
     "PostEvaluation",
     "PostEvaluationFlip",
     "Progress",
@@ -76,7 +75,12 @@ def parse(text: str) -> Policy:
     """
     name, settings = _split(text)
     if name not in RULES:
-        raise unknown("policy", name, RULES)
+        own = (
+            " A class of your own is given as an object in Python, and by name on the command line."
+            if ":" in name
+            else ""
+        )
+        raise UsageError(f"{unknown('policy', name, RULES)}{own}")
     return RULES[name].parse(settings)
 
 
@@ -87,9 +91,11 @@ def load(text: str) -> Policy:
     if name not in RULES and module.replace(".", "").isidentifier() and attribute.isidentifier():
         kind: Any = getattr(_imported(module), attribute, None)
         frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
-        if not (frozen and issubclass(kind, PolicyBase)):
+        if not (frozen and issubclass(kind, Policy)):
+            raise UsageError(f"{name} is not a policy; expected a frozen dataclass that extends bethink.policy.Policy")
+        if RULES.get(kind.name, kind) is not kind:
             raise UsageError(
-                f"{name} is not a policy; expected a frozen dataclass that extends bethink.policy.PolicyBase"
+                f"{name} calls itself '{kind.name}', but there is another policy of that name; choose another"
             )
         RULES[kind.name] = RULES[name] = kind
     return parse(text)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from collections.abc import Sequence
+import inspect
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias
+
+from bethink.errors import UsageError, unknown
+from bethink.policy.settings import Setting, spell
 
 if TYPE_CHECKING:  # importing numpy takes most of the time that `bethink --help` has
     import numpy as np
@@ -112,17 +117,83 @@ WRITE = Decision(Action.WRITE)
 NO_EVIDENCE = READ.because("no_evidence")
 
 
-class Policy(Protocol):
-    name: ClassVar[str]
-    ceiling: ClassVar[Need]  # the most it ever needs: tells whether a model can serve it
+class Policy:
+    """A policy is a frozen dataclass that extends this class and defines `decide`. Its fields are its settings."""
 
-    def needs(self, progress: Progress) -> Need: ...
+    name: ClassVar[str]  # by default module:Class
+    title: ClassVar[str]  # for people, by default the name of the class
+    ceiling: ClassVar[Need] = Need.NOTHING  # the most it ever needs: tells whether a model can serve it
+    # Codes of its own reasons, in a few words with {value}, {threshold} and {evidence} where they belong.
+    reasons: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.name = cls.__dict__.get("name", f"{cls.__module__}:{cls.__qualname__}")
+        cls.title = cls.__dict__.get("title", cls.__name__)
+
+    def __post_init__(self) -> None:
+        for each in self.settings():
+            if trouble := each.trouble(getattr(self, each.name)):
+                raise UsageError(f"policy {self}: {each.name} {trouble}")
+
+    def needs(self, progress: Progress) -> Need:
+        """What it has to see for the decision at hand."""
+        return self.ceiling
 
     def decide(self, view: View) -> Decision:
-        """Asked only while the source is open: once it has been read to its end, every token is written."""
+        """Asked from the first token read on, while the source is open: once that is read to its end, every token is written."""
+        raise NotImplementedError
 
     def cannot_pass(self, view: View) -> bool:
         """Whether the degrees before the candidate already show that `decide` will answer NO_EVIDENCE.
 
         Asked only of a policy that needs to look ahead, and may say False at any time: it saves time and changes nothing.
         """
+        return False
+
+    def __str__(self) -> str:
+        return self.spelled({each.name: spell(getattr(self, each.name)) for each in self.settings()})
+
+    @classmethod
+    def spelled(cls, values: Mapping[str, str]) -> str:
+        """The text form: name:key=value,… and module:Class,key=value,… for a policy that is named so."""
+        settings = ",".join(f"{key}={value}" for key, value in values.items())
+        return f"{cls.name}{',' if ':' in cls.name else ':'}{settings}" if settings else cls.name
+
+    @classmethod
+    def settings(cls) -> list[Setting]:
+        return [Setting.of(field) for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From `k=3,r=2`, or in short `3,2`; settings left out keep their defaults."""
+        known = {each.name: each for each in cls.settings()}
+        values: dict[str, int | float | str] = {}
+        for position, part in enumerate(filter(None, text.split(","))):
+            key, equals, value = part.partition("=")
+            if not equals:
+                key, value = (list(known)[position] if position < len(known) else part), part
+            key = key.strip()
+            if key not in known:
+                raise unknown(f"setting of policy {cls.name}", key, known or ["none"])
+            if key in values:
+                raise UsageError(f"policy {cls.name} is given {key} twice in '{text}'")
+            values[key] = known[key].parse(value, f"{cls.name}: {key}", cls())
+        return cls(**values)
+
+    @classmethod
+    def about(cls) -> str:
+        """The first sentence of its documentation."""
+        return (inspect.getdoc(cls) or "").partition("\n")[0]
+
+    @classmethod
+    def describe(cls, like: object = None) -> dict[str, Any]:
+        """All that a program needs to offer it: `spec` is its text form with {name} in place of each value.
+
+        Defaults are those of `like` where that is of the same kind.
+        """
+        described = [
+            dataclasses.asdict(each) | ({"default": getattr(like, each.name)} if type(like) is cls else {})
+            for each in cls.settings()
+        ]
+        spec = cls.spelled({each["name"]: f"{{{each['name']}}}" for each in described})
+        return {"name": cls.name, "title": cls.title, "about": cls.about(), "spec": spec, "settings": described}

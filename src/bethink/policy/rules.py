@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from bethink.policy.contract import NO_EVIDENCE, READ, WRITE, Action, Decision, Need, Progress, Reason, View
-from bethink.policy.settings import PolicyBase, setting
+from bethink.policy.contract import NO_EVIDENCE, READ, WRITE, Action, Decision, Need, Policy, Progress, Reason, View
+from bethink.policy.settings import setting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,6 +20,7 @@ REASONS = {
     "policy": "decided by the policy",
     "scheduled": "on schedule: {value} source tokens read, {threshold} required",
     "sure": "sure enough: {value:.0%}, {threshold:.0%} required",
+    "stable": "likely to stay: {value:.0%}, {threshold:.0%} required",
     "evidence": "translates {evidence}",
     "no_threshold": "no evidence is required",
     "put_off_limit": "put off {value}×, the most allowed",
@@ -29,6 +30,7 @@ REASONS = {
     "too_early": "too early: {value} source tokens read, {threshold} required",
     "whole_sentence": "waits for the end of the sentence",
     "unsure": "not sure enough: {value:.0%}, {threshold:.0%} required",
+    "unstable": "may still change: {value:.0%} likely to stay, {threshold:.0%} required",
     "no_evidence": "would translate nothing clearly enough",
     "early_end": "the model would end here, but the source goes on",
 }
@@ -40,7 +42,7 @@ PATIENCE = {"ends": ("hasty", "patient")}
 
 
 @dataclass(frozen=True)
-class Offline(PolicyBase):
+class Offline(Policy):
     """Reads the whole sentence, then writes: the best quality and the longest delay."""
 
     name: ClassVar[str] = "offline"
@@ -51,7 +53,7 @@ class Offline(PolicyBase):
 
 
 @dataclass(frozen=True)
-class WaitK(PolicyBase):
+class WaitK(Policy):
     """Reads k tokens, then `rate` tokens for each token it writes.
 
     g(t) = k + floor(rate (t - 1)).
@@ -70,7 +72,7 @@ class WaitK(PolicyBase):
 
 
 @dataclass(frozen=True)
-class AdaptiveWaitK(PolicyBase):
+class AdaptiveWaitK(Policy):
     """Writes when the model is sure enough for its lag: the longer the lag, the less sure it must be.
 
     Zheng et al. 2020: the threshold falls from rho_1 at lag 1 to rho_k at lag k_max. Runs over one multi-path model or, with one
@@ -101,11 +103,11 @@ class AdaptiveWaitK(PolicyBase):
             return READ.because("too_early", view.read, view.written + 1)
         if lag >= self.k_max:
             return WRITE.because("lag_limit", lag, self.k_max)
-        return judged(view.confidence, self.threshold(lag))
+        return judged("sure", view.confidence, self.threshold(lag))
 
 
 @dataclass(frozen=True)
-class Weighing(PolicyBase):
+class Weighing(Policy):
     """Keeps pace with the speaker and writes early only what it is sure of.
 
     Never earlier than wait-k with this k and rate, at most r tokens later. In between a candidate is written if the model judges
@@ -124,7 +126,7 @@ class Weighing(PolicyBase):
         **PATIENCE,
     )
     rate: float = setting(1.2, "Rate", "Source tokens read for each token written.", **RATE)
-    rho: float = setting(0.9, "Sureness ρ", "How sure it must be to write at once.", **SHARE)
+    rho: float = setting(0.9, "Sureness ρ", "How likely to stay a word must be to be written at once.", **SHARE)
     name: ClassVar[str] = "weigh"
     title: ClassVar[str] = "Weighing"
     ceiling: ClassVar[Need] = Need.CANDIDATE
@@ -138,7 +140,7 @@ class Weighing(PolicyBase):
             return READ.because("too_early", view.read, view.read - late)
         if late >= self.r:
             return WRITE.because("lag_limit", late, self.r)
-        return judged(view.stability, self.rho * (1 - 2 / 3 * late / self.r))
+        return judged("stable", view.stability, self.rho * (1 - 2 / 3 * late / self.r))
 
     def _late(self, progress: Progress) -> int:
         """How many tokens it has read beyond its schedule."""
@@ -146,7 +148,7 @@ class Weighing(PolicyBase):
 
 
 @dataclass(frozen=True)
-class PostEvaluation(PolicyBase):
+class PostEvaluation(Policy):
     """Writes a word only if it visibly translates something that was read, or after r READs.
 
     Algorithm 1: after the first k tokens a candidate is written if some source token's degree would rise by at least rho (Eq. 10);
@@ -180,7 +182,7 @@ class PostEvaluation(PolicyBase):
 
 
 @dataclass(frozen=True)
-class PostEvaluationFlip(PolicyBase):
+class PostEvaluationFlip(Policy):
     """Writes a word if a source word turns from untranslated to translated, and never later than wait-k.
 
     The rule of the authors' released code. A source token flips when T - U goes from at most -tau to at least tau, T = d and
@@ -225,15 +227,17 @@ def scheduled(k: int, rate: float, progress: Progress) -> int:
     return k + math.floor(rate * progress.written + 1e-9)
 
 
-def judged(value: float, threshold: float) -> Decision:
-    """WRITE what the model is sure of."""
-    return WRITE.because("sure", value, threshold) if value >= threshold else READ.because("unsure", value, threshold)
+def judged(code: str, value: float, threshold: float) -> Decision:
+    """WRITE what is `code` enough, READ on while it is un-`code`."""
+    return (WRITE if value >= threshold else READ).because(
+        code if value >= threshold else f"un{code}", value, threshold
+    )
 
 
 def positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:
     return tuple(mask.nonzero()[0].tolist())
 
 
-RULES: dict[str, type[PolicyBase]] = {
+RULES: dict[str, type[Policy]] = {
     rule.name: rule for rule in (Offline, WaitK, AdaptiveWaitK, Weighing, PostEvaluation, PostEvaluationFlip)
 }

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import quote, unquote
 
-from bethink.errors import UsageError, unknown
-from bethink.policy.contract import Decision, Need, Progress, View
+from bethink.errors import UsageError
 
 TYPES: dict[str, tuple[type | UnionType, str]] = {
     "int": (int, "a whole number"),
@@ -86,85 +83,6 @@ def setting(default: Any, label: str, hint: str = "", **more: Any) -> Any:
     What else can be said of it, `least`, `most`, `slider`, `ends`, `choices` and `latency`, see `Setting`.
     """
     return dataclasses.field(default=default, metadata={"label": label, "hint": hint, **more})
-
-
-class PolicyBase:
-    """What all policies share. A policy is a frozen dataclass that extends this class and defines `decide`.
-
-    `reasons` explains the codes of its own reasons, in a few words with {value}, {threshold} and {evidence} where they belong;
-    codes are shared by all policies, so it need not repeat those of others.
-    """
-
-    name: ClassVar[str]  # by default module:Class
-    title: ClassVar[str]
-    reasons: ClassVar[Mapping[str, str]] = {}
-    ceiling: ClassVar[Need] = Need.NOTHING
-
-    def __init_subclass__(cls) -> None:
-        cls.name = cls.__dict__.get("name", f"{cls.__module__}:{cls.__qualname__}")
-        cls.title = cls.__dict__.get("title", cls.__name__)
-
-    def __post_init__(self) -> None:
-        for each in self.settings():
-            if trouble := each.trouble(getattr(self, each.name)):
-                raise UsageError(f"policy {self}: {each.name} {trouble}")
-
-    def needs(self, progress: Progress) -> Need:
-        return self.ceiling
-
-    def decide(self, view: View) -> Decision:
-        raise NotImplementedError
-
-    def cannot_pass(self, view: View) -> bool:
-        return False
-
-    def __str__(self) -> str:
-        return self.spelled({each.name: spell(getattr(self, each.name)) for each in self.settings()})
-
-    @classmethod
-    def spelled(cls, values: Mapping[str, str]) -> str:
-        """The text form: name:key=value,… and module:Class,key=value,… for a policy that is named so."""
-        settings = ",".join(f"{key}={value}" for key, value in values.items())
-        return f"{cls.name}{',' if ':' in cls.name else ':'}{settings}" if settings else cls.name
-
-    @classmethod
-    def settings(cls) -> list[Setting]:
-        return [Setting.of(field) for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
-
-    @classmethod
-    def parse(cls, text: str) -> PolicyBase:
-        """From `k=3,r=2`, or in short `3,2`; settings left out keep their defaults."""
-        known = {each.name: each for each in cls.settings()}
-        values: dict[str, int | float | str] = {}
-        for position, part in enumerate(filter(None, text.split(","))):
-            key, equals, value = part.partition("=")
-            if not equals:
-                key, value = (list(known)[position] if position < len(known) else part), part
-            key = key.strip()
-            if key not in known:
-                raise unknown(f"setting of policy {cls.name}", key, known or ["none"])
-            if key in values:
-                raise UsageError(f"policy {cls.name} is given {key} twice in '{text}'")
-            values[key] = known[key].parse(value, f"{cls.name}: {key}", cls())
-        return cls(**values)
-
-    @classmethod
-    def about(cls) -> str:
-        """The first sentence of its documentation."""
-        return (inspect.getdoc(cls) or "").partition("\n")[0]
-
-    @classmethod
-    def describe(cls, like: object = None) -> dict[str, Any]:
-        """All that a program needs to offer it: `spec` is its text form with {name} in place of each value.
-
-        Defaults are those of `like` where that is of the same kind.
-        """
-        described = [
-            dataclasses.asdict(each) | ({"default": getattr(like, each.name)} if type(like) is cls else {})
-            for each in cls.settings()
-        ]
-        spec = cls.spelled({each["name"]: f"{{{each['name']}}}" for each in described})
-        return {"name": cls.name, "title": cls.title, "about": cls.about(), "spec": spec, "settings": described}
 
 
 def spell(value: object) -> str:

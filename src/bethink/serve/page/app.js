@@ -27,7 +27,7 @@ export class App {
     this.inspector = new Inspector(this.rows, parts, $("describer"), (opened) => this.sheet(opened), () => this.refresh());
     this.panel = this.inspector.panel;
     this.announcer = new Announcer($("spoken"));
-    this.policyPanel = new PolicyPanel($("policy-panel"), (policy) => this.retune(policy));
+    this.policyPanel = new PolicyPanel($("policy-panel"), (policy) => this.changePolicy(policy));
     this.player = new Player((text) => this.session.feed(text), () => this.playing());
     this.dictation = new Dictation((text) => this.session.feed(text), (text) => void ($("interim").textContent = text), (on, trouble) => this.listening(on, trouble));
     this.captions = new Captions({
@@ -41,7 +41,7 @@ export class App {
     this.noticed = undefined; // the sentence that a notice is about
     this.following = true; // the newest words, until the reader scrolls away from them
     this.policy = this.model.policy;
-    this.session = this.dial();
+    this.session = this.connect();
     this.choose(this.model);
     wire(this);
   }
@@ -85,16 +85,16 @@ export class App {
     this.stale.clear();
     $("welcome").hidden = false;
     this.following = $("jump").hidden = true;
-    this.session = this.dial();
+    this.session = this.connect();
     this.captions.update(this.session.transcript);
   }
 
-  dial() {
+  connect() {
     return new Session({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token() }, this);
   }
 
   /** @param {string} policy */
-  retune(policy) {
+  changePolicy(policy) {
     this.policy = policy;
     this.session.change(policy);
     const { open } = this.session.transcript;

@@ -46,8 +46,8 @@ function formatted(value, format) {
 function facts(sentence, word) {
   /** @type {[string, string][]} */
   const known = [["heard", sentence.done ? `${word.heard} of ${sentence.source.length} words` : words(word.heard)]];
-  const sure = word.stability ?? word.confidence;
-  if (sure !== null) known.push(["sure", `${Math.round(100 * sure)}%`]);
+  if (word.confidence !== null) known.push(["sure", `${Math.round(100 * word.confidence)}%`]);
+  if (word.stability !== null) known.push(["likely to stay", `${Math.round(100 * word.stability)}%`]);
   if (word.deferred) known.push(["put off", `${word.deferred}×`]);
   known.push(["after", seconds(word.lag)]);
   return known;
