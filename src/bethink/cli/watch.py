@@ -89,9 +89,6 @@ class Watch:
         elif self.live:
             self.live.update(self._picture(), refresh=True)
 
-    def end_line(self) -> None:
-        """Sentences are told apart already."""
-
     def _read(self, step: Step) -> None:
         """The later tokens of a word count only where something was put off: people hear words."""
         word = (
