@@ -1,4 +1,4 @@
-"""`bethink bench`: what translating costs here: time and model calls per written token, start-up, memory."""
+"""`bethink bench`: time and model calls per written token, start-up time, memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GERMAN = (
 
 @dataclass(frozen=True)
 class Cost:
-    """One policy over all sentences: the fastest of its runs, and its time beside that of wait-k."""
+    """The fastest run of one policy over all sentences, and its time relative to wait-k."""
 
     policy: str
     seconds: float
@@ -125,7 +125,7 @@ def served(translator: Translator) -> list[Policy]:
 
 
 def first_word(translator: Translator, line: str) -> float:
-    """Seconds that a model just loaded takes to show something of a sentence that is there at once."""
+    """Seconds until a model just loaded shows the first word of a sentence that is there at once."""
     began = time.perf_counter()
     for step in translator.stream([line]):
         if step.action is Action.WRITE and step.text:
@@ -166,7 +166,7 @@ def _ratio(done: Sequence[Cost], base: Sequence[Cost] | None) -> float | None:
 
 
 def peak_memory() -> float | None:
-    """Megabytes, where the system keeps count."""
+    """Megabytes, if the system counts them."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the verbs share: how they introduce themselves, and how they find and open a model."""
+"""What the verbs share: help texts, common flags, opening a model, progress bars."""
 
 from __future__ import annotations
 

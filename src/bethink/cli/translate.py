@@ -121,7 +121,7 @@ def _print_text(step: Step) -> None:
 
 
 class Speaker:
-    """A session whose steps come out while the engine is still at work on the rest, with a watch on the time it takes."""
+    """A session that yields steps round by round, not only when all are done, and adds up the time spent computing."""
 
     def __init__(self, translator: Translator, policy: Policy | None) -> None:
         from bethink.engine import Engine
