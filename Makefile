@@ -4,6 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile # two files at a time; one file's tests share its fixtures
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .DEFAULT_GOAL := help
@@ -19,13 +20,13 @@ serve: $(VENV)/.serve ## the page and the socket on http://127.0.0.1:8080 (insta
 	@$(BIN)/bethink serve $(ARGS)
 
 test: $(VENV)/.full ## run the tests (installs everything, PyTorch included)
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
 
 check: $(VENV)/.full ## formatting, lint, types, then the tests: the one command before a commit
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m pytest
+	@$(PYTEST)
 
 clean: ## remove the environment and all caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,4 +1,4 @@
-"""bethink under SimulEval, the field's evaluator, in an environment that has both: pip install simuleval==1.1.4 bethink
+"""bethink under SimulEval, the field's evaluator, in an environment that has both; beside bethink: pip install simuleval==1.1.4
 
     simuleval --agent examples/simuleval_agent.py --model toy --policy pe:k=1,rho=0.2,r=8 \
               --source source.txt --target reference.txt --output results

@@ -1,7 +1,4 @@
-"""Writing so that nothing is ever half there: a file or a folder has its name only when it is complete and on disk.
-
-Reading what was written so, and told in one sentence where somebody damaged it since.
-"""
+"""Atomic writes: a file or folder appears under its name only when it is complete and on disk. Reading JSON with clear errors."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ from bethink.errors import BethinkError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """The whole file or none of it, even if the power goes."""
-    with _told_of(path):
+    """Write the whole file or nothing, even if the power fails."""
+    with _with_name(path):
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
         temporary = Path(name)
         try:
@@ -35,7 +32,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
-    """The JSON object in a file; whatever else is found there is raised as `error`."""
+    """The JSON object in a file; raises `error` if there is no file or it holds something else."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as reason:
@@ -58,9 +55,9 @@ def not_utf8(name: str | os.PathLike[str], error: UnicodeDecodeError, line: int 
 
 @contextmanager
 def new_folder(path: Path) -> Iterator[Path]:
-    """A folder to fill that takes its name at the end of the context, or leaves nothing behind if that is not reached."""
+    """A temporary folder to fill: it is renamed to `path` when the block ends, or removed if the block fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _told_of(path):
+    with _with_name(path):
         temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
         try:
             yield temporary
@@ -73,8 +70,8 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _told_of(path: Path) -> Iterator[None]:
-    """What goes wrong with the temporary form of a file or folder is told of the name that people gave it."""
+def _with_name(path: Path) -> Iterator[None]:
+    """An error about the temporary name is raised again with the name that the user gave."""
     try:
         yield
     except OSError as error:

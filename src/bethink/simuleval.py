@@ -26,7 +26,7 @@ try:
     from simuleval.agents.actions import ReadAction, WriteAction
 except ImportError:
     raise BethinkError(
-        "the SimulEval agent needs SimulEval; install it in an environment of its own with: pip install simuleval==1.1.4 bethink"
+        "the SimulEval agent needs SimulEval in the environment of bethink; install it with: pip install simuleval==1.1.4"
     ) from None
 
 if TYPE_CHECKING:

@@ -218,19 +218,22 @@ def test_shtab_completes_verbs_and_flags(shell: str) -> None:
         subprocess.run([shell, "-n"], input=script, text=True, check=True)
 
 
-@pytest.mark.parametrize("verb", ["translate", "explain", "evaluate", "serve", "bench"])
+@pytest.mark.parametrize("verb", ["translate", "explain", "evaluate", "serve", "bench", "judge", "analyze"])
 @pytest.mark.parametrize("threads", ["99999", "65000000000"])
 def test_threads_have_a_bound(
     verb: str, threads: str, model: Path, text: Path, references: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    named = ["--model", str(model)]
     argv = {
-        "translate": [str(text)],
-        "explain": ["te himu"],
-        "evaluate": ["--source", str(text), "--reference", str(references), "--out", "o"],
-        "serve": ["--port", "0"],
-        "bench": [],
+        "translate": [str(text), *named],
+        "explain": ["te himu", *named],
+        "evaluate": ["--source", str(text), "--reference", str(references), "--out", "o", *named],
+        "serve": ["--port", "0", *named],
+        "bench": named,
+        "judge": [str(model), "--source", str(text), "--to", "o"],
+        "analyze": ["speed", *named],
     }[verb]
-    assert main([verb, *argv, "--model", str(model), "--threads", threads]) == 2
+    assert main([verb, *argv, "--threads", threads]) == 2
     assert sentence(capsys).startswith(f"threads is {threads}, expected 1 to ")
 
 

@@ -14,7 +14,6 @@ import pytest
 
 from tests.install.conftest import ROOT
 
-pytestmark = pytest.mark.xdist_group("install")
 MODELS = {"de-en", "toy"}
 RECIPES = {"de-en", "en-de", "en-vi", "iwslt14-en-de", "iwslt15-en-vi", "tiny", "wmt15-de-en"}
 

@@ -14,7 +14,6 @@ import pytest
 from bethink.translator import Translator
 from tests.install.conftest import ROOT, Environment
 
-pytestmark = pytest.mark.xdist_group("install")
 EXTRAS = ("torch", "matplotlib", "sacrebleu", "onnx", "fastapi", "uvicorn", "websockets", "pytest")
 SENTENCE = "Guten Morgen, meine Damen und Herren!"
 

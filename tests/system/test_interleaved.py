@@ -27,9 +27,9 @@ def interleaved(translator: Translator, texts: list[str], policies: list[str], d
     while speaking:
         for who in draw.sample(speaking, min(80, len(speaking))):
             if chunks[who]:
-                sessions[who].push(chunks[who].pop())
+                sessions[who].feed(chunks[who].pop())
             else:
-                sessions[who].close()
+                sessions[who].finish()
                 speaking.remove(who)
         engine.round()
     engine.run()

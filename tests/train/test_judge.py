@@ -174,7 +174,7 @@ def test_who_has_a_judge_has_a_name_of_its_own_and_asks_it(tmp_path: Path) -> No
 
 def helped(said: str) -> bool:
     """Whether the judge, as it was told, judged better than the model's confidence."""
-    found = re.search(r"AUC of its judgment (.*), of its confidence (.*)", said)
+    found = re.search(r"AUC of the judge (.*), of the model's confidence (.*)", said)
     assert found
     return float(found[1]) > float(found[2])
 
@@ -193,6 +193,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     told = capsys.readouterr()
     assert code == 0
     assert told.out.strip() == str(tmp_path / "made")
-    assert "AUC of its judgment" in told.err
-    assert ("no better than that" in told.err) is (not helped(told.err))
+    assert "AUC of the judge" in told.err
+    assert ("no better than confidence" in told.err) is (not helped(told.err))
     assert Folder.open(tmp_path / "made").model.judge

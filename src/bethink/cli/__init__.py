@@ -1,4 +1,4 @@
-"""The command line: which verbs there are, and how everything that can go wrong ends in one sentence and an exit code."""
+"""The command line: the list of verbs; every error ends as one sentence on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for the signals SIGI
 
 
 class Parser(argparse.ArgumentParser):
-    """Argparse, with its errors told like all others."""
+    """Argparse whose errors are reported like all others."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see: {self.prog} --help")
@@ -67,7 +67,7 @@ def _run(argv: Sequence[str]) -> int:
     _require_verb(argv[0], top)
     try:
         args, rest = top.parse_known_args(argv)
-    except SystemExit as done:  # --help and --version have spoken
+    except SystemExit as done:  # after --help and --version
         return int(done.code or 0)
     _take_settings(args, rest, argv[0])
     code: int = args.run(args)
@@ -75,13 +75,13 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _require_stdout() -> None:
-    """Where it was closed, the next file opened would take its place and get what was meant for people."""
+    """If it was closed, the next file opened would get its number, and what is printed would go into that file."""
     if sys.stdout is None:
         raise DataError("there is no standard output to write to; send it to /dev/null if it is not wanted")
 
 
 def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> None:
-    """Argparse takes `key=value` only beside the recipe; people write it after the flags, too."""
+    """Argparse takes `key=value` only next to the recipe; accept it after flags as well."""
     wrong = [word for word in rest if word.startswith("-") or not hasattr(args, "settings")]
     if wrong:
         raise UsageError(f"unrecognized arguments: {' '.join(wrong)}; see: bethink {name} --help")
@@ -90,7 +90,7 @@ def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> 
 
 
 def _require_verb(name: str, top: argparse.ArgumentParser) -> None:
-    """Argparse would list the verbs without a guess at the one that was meant."""
+    """Suggest the verb that was probably meant, which argparse does not."""
     verbs = next(action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction))
     if not name.startswith("-") and name not in verbs:
         raise unknown("command", name, verbs)
@@ -115,7 +115,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _abandon_stdout() -> None:
-    """What could not be written must not be tried again, and complained about, when Python ends."""
+    """Python would try to write the rest at exit, and complain again."""
     try:
         sys.stdout.flush()
     except OSError:

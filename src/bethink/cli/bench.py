@@ -1,4 +1,4 @@
-"""`bethink bench`: what translating costs here: time and model calls per written token, start-up, memory."""
+"""`bethink bench`: time and model calls per written token, start-up time, memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GERMAN = (
 
 @dataclass(frozen=True)
 class Cost:
-    """One policy over all sentences: the fastest of its runs, and its time beside that of wait-k."""
+    """The fastest run of one policy over all sentences, and its time relative to wait-k."""
 
     policy: str
     seconds: float
@@ -66,10 +66,10 @@ def add(verbs: Verbs) -> None:
         verbs,
         "bench",
         "measure speed, model calls and memory",
-        "Translates sentences with every policy given and says what a written token costs: time, batched model calls (rounds) and "
-        "decoder positions (rows), beside the time to load the model, the time to its first word and the peak memory of the process. "
-        "Sentences are there at once, so nothing waits for a speaker; policies take turns a few times, and of each the fastest run "
-        "counts. Where wait-k is among them, what the others cost is also given as times that.",
+        "Translates sentences with every policy given and measures per written token: time, batched model calls (rounds) and decoder "
+        "positions (rows); also the time to load the model and to its first word, and the peak memory of the process. The text is there "
+        "at once: nothing waits for a speaker. Policies take turns, and the fastest run of each counts. If wait-k is among them, the "
+        "others are also given as a multiple of its time.",
         (
             "",
             "--policy wait-k:k=3 pe:k=3 --threads 1",
@@ -78,19 +78,10 @@ def add(verbs: Verbs) -> None:
         run,
     )
     add_policy(made, several=True)
-    made.add_argument(
-        "--streams",
-        type=count,
-        default=1,
-        metavar="N",
-        help="sentences translated at the same time; if there are fewer, they are repeated (default: 1)",
-    )
-    made.add_argument(
-        "--source", metavar="FILE", help="sentences to translate, one per line (default: ten built-in ones)"
-    )
-    made.add_argument(
-        "--repeat", type=count, default=3, metavar="N", help="runs per policy, of which the fastest counts (default: 3)"
-    )
+    streams = "sentences translated at the same time; they are repeated if there are fewer (default: 1)"
+    made.add_argument("--streams", type=count, default=1, metavar="N", help=streams)
+    made.add_argument("--source", metavar="FILE", help="sentences, one per line (default: ten built-in ones)")
+    made.add_argument("--repeat", type=count, default=3, metavar="N", help="runs per policy (default: 3)")
     made.add_argument("--json", action="store_true", help="print one JSON object")
     add_model(made)
 
@@ -134,7 +125,7 @@ def served(translator: Translator) -> list[Policy]:
 
 
 def first_word(translator: Translator, line: str) -> float:
-    """Seconds that a model just loaded takes to show something of a sentence that is there at once."""
+    """Seconds until a model just loaded shows the first word of a sentence that is there at once."""
     began = time.perf_counter()
     for step in translator.stream([line]):
         if step.action is Action.WRITE and step.text:
@@ -145,22 +136,15 @@ def first_word(translator: Translator, line: str) -> float:
 def race(
     translator: Translator, lines: Sequence[str], policies: Sequence[Policy], streams: int, repeat: int
 ) -> list[Cost]:
-    """The fastest run of each policy; they take turns, so that what else the machine does falls on all alike."""
+    """The fastest run of each policy, warmed up; they take turns, so that what else the machine does slows all alike."""
     runs: dict[Policy, list[Cost]] = {policy: [] for policy in policies}
-    for turn in range(repeat):
+    for policy in runs:
+        _once(translator, lines[:streams], policy, streams)
+    for _ in range(repeat):
         for policy, done in runs.items():
-            done.append(measure(translator, lines, policy, streams, 1, warm=turn > 0))
+            done.append(_once(translator, lines, policy, streams))
     base = next((done for policy, done in runs.items() if isinstance(policy, WaitK)), None)
     return [replace(min(done, key=lambda cost: cost.seconds), ratio=_ratio(done, base)) for done in runs.values()]
-
-
-def measure(
-    translator: Translator, lines: Sequence[str], policy: Policy, streams: int, repeat: int, *, warm: bool = False
-) -> Cost:
-    """The fastest of `repeat` runs, after a few sentences to warm up."""
-    if not warm:
-        _once(translator, lines[:streams], policy, streams)
-    return min((_once(translator, lines, policy, streams) for _ in range(repeat)), key=lambda cost: cost.seconds)
 
 
 def _once(translator: Translator, lines: Sequence[str], policy: Policy, streams: int) -> Cost:
@@ -182,7 +166,7 @@ def _ratio(done: Sequence[Cost], base: Sequence[Cost] | None) -> float | None:
 
 
 def peak_memory() -> float | None:
-    """Megabytes, where the system keeps count."""
+    """Megabytes, if the system counts them."""
     try:
         import resource
     except ImportError:

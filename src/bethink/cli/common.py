@@ -1,4 +1,4 @@
-"""What the verbs share: how they introduce themselves, and how they find and open a model."""
+"""What the verbs share: help texts, common flags, opening a model, progress bars."""
 
 from __future__ import annotations
 
@@ -54,21 +54,17 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    parser.add_argument(
-        "--model",
-        metavar="NAME|DIR",
-        nargs="+" if several else None,
-        help="a model folder, or the name of one in ./models, $BETHINK_MODELS, the user's cache or the package (default: de-en)",
-    )
-    parser.add_argument(
-        "--threads", type=count, default=0, metavar="N", help="processor threads to use (default: all cores)"
-    )
-    parser.add_argument(
-        "--backend", choices=("onnx", "torch"), help="what computes (default: onnx if the model has its graphs)"
-    )
-    parser.add_argument(
-        "--device", metavar="NAME", help="where torch computes, as in cuda:0 (default: a GPU if there is one)"
-    )
+    where = "a model folder, or the name of one in ./models, $BETHINK_MODELS, the user's cache or the package (default: de-en)"
+    parser.add_argument("--model", metavar="NAME|DIR", nargs="+" if several else None, help=where)
+    add_threads(parser)
+    backend = "what computes (default: onnx if the model has ONNX graphs)"
+    parser.add_argument("--backend", choices=("onnx", "torch"), help=backend)
+    device = "where torch computes, as in cuda:0 (default: a GPU if there is one)"
+    parser.add_argument("--device", metavar="NAME", help=device)
+
+
+def add_threads(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--threads", type=count, default=0, metavar="N", help="processor threads (default: all cores)")
 
 
 def add_policy(parser: argparse.ArgumentParser, *, several: bool = False, more: str = "") -> None:

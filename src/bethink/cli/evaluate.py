@@ -7,17 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bethink.cli.common import (
-    Verbs,
-    above_zero,
-    add_model,
-    add_policy,
-    bars,
-    console,
-    count,
-    open_translator,
-    verb,
-)
+from bethink.cli.common import Verbs, above_zero, add_model, add_policy, bars, console, count, open_translator, verb
 from bethink.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -48,25 +38,19 @@ def _add_evaluate(verbs: Verbs) -> None:
     )
     made.add_argument("--source", metavar="FILE", help="source sentences, one per line")
     made.add_argument("--reference", metavar="FILE", help="their translations, line by line")
-    made.add_argument("--out", metavar="DIR", help="where results.json and the logs go")
+    made.add_argument("--out", metavar="DIR", help="the folder for results.json and the logs")
     add_policy(made, several=True)
     made.add_argument(
         "--batch", type=count, default=64, metavar="N", help="sentences translated together (default: 64)"
     )
-    made.add_argument(
-        "--clock", action="store_true", help="one sentence at a time, timed, for computation-aware latency"
-    )
-    made.add_argument(
-        "--wpm", type=above_zero, default=150.0, metavar="N", help="words per minute of the speaker (default: 150)"
-    )
+    clock = "time each sentence, one after the other, for computation-aware latency"
+    made.add_argument("--clock", action="store_true", help=clock)
+    speed = "words per minute of the speaker (default: 150)"
+    made.add_argument("--wpm", type=above_zero, default=150.0, metavar="N", help=speed)
     add_model(made)
-    made.add_argument(
-        "--models",
-        nargs="+",
-        metavar="DIR",
-        help="one model per lag, wait-1 first: adaptive-wait-k as first published",
-    )
-    made.add_argument("--rescore", nargs="+", metavar="LOG", help="score these logs again; no model and no text needed")
+    lags = "one model per lag, wait-1 first: adaptive-wait-k as first published"
+    made.add_argument("--models", nargs="+", metavar="DIR", help=lags)
+    made.add_argument("--rescore", nargs="+", metavar="LOG", help="score these logs again, without model and text")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,20 +77,12 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
     if args.models and args.model:
         raise UsageError("--model and --models do not go together; give one of them")
     sources, references = evaluate.load_pairs(args.source, args.reference)
-    translator = _bank(args) if args.models else open_translator(args)
+    translator = _per_lag(args) if args.models else open_translator(args)
     policies = args.policy or [translator.policy]
+    options = {"batch": args.batch, "clock": args.clock, "wpm": args.wpm}
     with bars() as told:
-        return evaluate.evaluate(
-            translator,
-            sources,
-            references,
-            policies,
-            args.out,
-            batch=args.batch,
-            progress=lambda policy, done, total: told(str(policy), done, total),
-            clock=args.clock,
-            wpm=args.wpm,
-        )
+        options["progress"] = lambda policy, done, total: told(str(policy), done, total)
+        return evaluate.evaluate(translator, sources, references, policies, args.out, **options)
 
 
 def _rescored(log: Path) -> Result:
@@ -120,7 +96,7 @@ def _rescored(log: Path) -> Result:
     return evaluate.Result(model="unknown", policy=log.absolute().parent.name, scores=scores, log=str(log))
 
 
-def _bank(args: argparse.Namespace) -> Translator:
+def _per_lag(args: argparse.Namespace) -> Translator:
     from bethink.backend.per_lag import PerLag
     from bethink.policy import AdaptiveWaitK
     from bethink.text import alike
@@ -147,8 +123,8 @@ def _add_plot(verbs: Verbs) -> None:
         verbs,
         "plot",
         "draw quality against latency",
-        "Draws the results of one or more evaluations as quality-latency curves: a line per model and kind of policy, offline as a "
-        "dashed level, 95 % bootstrap intervals as bands where the logs lie beside the results. The file name's ending says the format.",
+        "Draws the results of one or more evaluations as quality-latency curves: one per model and kind of policy, offline as a dashed "
+        "line, 95 % bootstrap intervals as bands if the logs are there. The ending of the file name sets the format.",
         (
             "results --out curve.svg",
             "results/ours results/baseline --out curve.pdf",
@@ -156,21 +132,14 @@ def _add_plot(verbs: Verbs) -> None:
         ),
         run_plot,
     )
-    made.add_argument("results", nargs="+", metavar="RESULTS", help="a results.json or the folder that holds one")
+    made.add_argument("results", nargs="+", metavar="RESULTS", help="a results.json or its folder")
     made.add_argument("--out", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
     made.add_argument("--latency", default="AL", metavar="MEASURE", help="AL, LAAL, AP, DAL or CW (default: AL)")
-    made.add_argument(
-        "--profile",
-        default="paper",
-        choices=("paper", "simuleval", "clock"),
-        help="how latency is counted (default: paper)",
-    )
+    profiles = ("paper", "simuleval", "clock")
+    made.add_argument("--profile", default="paper", choices=profiles, help="how latency is counted (default: paper)")
     made.add_argument("--quality", default="BLEU", choices=("BLEU", "chrF"), help="default: BLEU")
-    made.add_argument(
-        "--quality-profile",
-        choices=("paper", "standard"),
-        help="how quality is counted (default: paper beside paper, else standard)",
-    )
+    counted = "how quality is counted (default: paper with --profile paper, else standard)"
+    made.add_argument("--quality-profile", choices=("paper", "standard"), help=counted)
 
 
 def run_plot(args: argparse.Namespace) -> int:

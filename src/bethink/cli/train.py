@@ -9,11 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bethink.cli.common import Verbs, bars, count, verb
+from bethink.cli.common import Verbs, add_threads, bars, count, verb
 from bethink.errors import MissingExtra
-
-RECIPE = "the name of a built-in recipe, or a TOML file"
-CHANGES = "changes to the recipe, as in train.updates=5000 or system=wait-k"
 
 
 def add(verbs: Verbs) -> None:
@@ -28,10 +25,10 @@ def _add_prepare(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "prepare",
-        "turn a corpus into what training reads",
-        "Reads the recipe's corpora, cleans and tokenises them, learns the vocabularies and stores everything as packed numbers. The "
-        "folder appears only when it is complete; a folder already prepared from the same files is left as it is. Its dev and test sets "
-        "stay readable, for 'bethink evaluate': dev.source.txt, dev.target.txt, test.source.txt and test.target.txt.",
+        "turn a corpus into training data",
+        "Reads the recipe's corpora, cleans and tokenises them, learns the vocabularies and stores the ids. The folder appears only when "
+        "it is complete; one that was prepared from the same files is left as it is. The dev and test sets stay in it as text for "
+        "'bethink evaluate': dev.source.txt, dev.target.txt, test.source.txt and test.target.txt.",
         (
             "tiny                                       # the toy language needs no files; it goes to data/tiny",
             "de-en --data corpora",
@@ -41,13 +38,10 @@ def _add_prepare(verbs: Verbs) -> None:
         run_prepare,
     )
     _add_recipe(made)
-    made.add_argument("--data", default=".", metavar="DIR", help="where the recipe's corpora lie (default: here)")
+    made.add_argument("--data", default=".", metavar="DIR", help="the folder of the corpora (default: this one)")
     made.add_argument("--out", metavar="DIR", help="the folder to make (default: data/RECIPE)")
-    made.add_argument(
-        "--like",
-        metavar="DIR",
-        help="a prepared folder or a model whose vocabularies to take, so that training can go on from what was trained with them",
-    )
+    what = "take the vocabularies of this prepared folder or model, to train its model further"
+    made.add_argument("--like", metavar="DIR", help=what)
 
 
 def run_prepare(args: argparse.Namespace) -> int:
@@ -64,10 +58,10 @@ def _add_train(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "train",
-        "train a model, or go on training it",
-        "Trains the recipe's model on prepared data. Stopped at any moment, the same command goes on from the last checkpoint as if "
-        "nothing had happened. At the end the last checkpoints are averaged into RUN/model, a folder every command takes as --model. "
-        "On several GPUs: torchrun --nproc-per-node=8 -m bethink train …",
+        "train a model, or continue training",
+        "Trains the recipe's model on prepared data. After an interruption the same command continues from the last checkpoint, with the "
+        "same result as without one. At the end the last checkpoints are averaged into RUN/model, a folder that every command takes as "
+        "--model. On several GPUs: torchrun --nproc-per-node=8 -m bethink train …",
         (
             "tiny",
             "tiny system=ped --from runs/tiny-multi-path --run runs/tiny-ped",
@@ -77,13 +71,10 @@ def _add_train(verbs: Verbs) -> None:
     )
     _add_recipe(made)
     made.add_argument("--data", metavar="DIR", help="a folder made by 'bethink prepare' (default: data/RECIPE)")
-    made.add_argument(
-        "--run", dest="folder", metavar="DIR", help="the run, new or one to go on with (default: runs/RECIPE-SYSTEM)"
-    )
-    made.add_argument("--from", dest="init", metavar="DIR", help="a run or model folder whose weights to begin with")
-    made.add_argument(
-        "--device", metavar="NAME", help="where to compute, as in cuda or cpu (default: a GPU if there is one)"
-    )
+    run = "the run, new or to be continued (default: runs/RECIPE-SYSTEM)"
+    made.add_argument("--run", dest="folder", metavar="DIR", help=run)
+    made.add_argument("--from", dest="init", metavar="DIR", help="a run or model folder with the initial weights")
+    _add_device(made)
 
 
 def run_train(args: argparse.Namespace) -> int:
@@ -103,13 +94,13 @@ def _add_average(verbs: Verbs) -> None:
         verbs,
         "average",
         "average the last checkpoints of a run into a model",
-        "Averages the weights of the newest checkpoints of a run and writes them as the model folder RUN/model, in place of the one "
-        "that training left there.",
+        "Averages the weights of the newest checkpoints of a run and writes them as the model folder RUN/model, which replaces the one "
+        "that training made.",
         ("runs/tiny-ped", "runs/tiny-ped --last 3"),
         run_average,
     )
     made.add_argument("folder", metavar="RUN", help="a run of 'bethink train'")
-    made.add_argument("--last", type=count, metavar="N", help="how many checkpoints (default: what the recipe says)")
+    made.add_argument("--last", type=count, metavar="N", help="number of checkpoints (default: as in the recipe)")
 
 
 def run_average(args: argparse.Namespace) -> int:
@@ -123,10 +114,10 @@ def _add_judge(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "judge",
-        "teach a model to judge whether its words will stand",
-        "Lets a model translate text live and learn from it, word by word, whether what it says having heard a part is what it would say "
-        "having heard all. The policy 'weigh' then knows better what can be said at once and what should wait. Needs source text alone, a "
-        "few thousand lines of the kind that will be translated; what the model says to given source does not change.",
+        "train a classifier that tells which words will not change",
+        "The model translates text live, and a classifier learns from that: will this token survive once the full source is known? The "
+        "policy 'weigh' asks it which words to write at once and which to put off. Needs only source text, a few thousand lines of the "
+        "kind to be translated; the translations themselves stay as they are.",
         (
             "runs/de-en-aligned --source text.de --to runs/judged",
             "models/de-en --source my-domain.de --to models/mine --lines 3000",
@@ -134,47 +125,34 @@ def _add_judge(verbs: Verbs) -> None:
         run_judge,
     )
     made.add_argument("folder", metavar="MODEL", help="a model folder, or a run of 'bethink train'")
-    made.add_argument(
-        "--source",
-        required=True,
-        metavar="FILE",
-        help="text in the source language, a sentence per line, written as the model's training text is; .gz or .xz, too; or a folder made "
-        "by 'bethink prepare', whose training sentences are taken",
-    )
+    source = "sentences of the source language, one per line, also as .gz or .xz, or a folder made by 'bethink prepare'"
+    made.add_argument("--source", required=True, metavar="FILE", help=source)
     made.add_argument("--to", required=True, metavar="DIR", help="the model folder to make")
-    made.add_argument(
-        "--lines",
-        type=count,
-        default=3000,
-        metavar="N",
-        help="so many lines, drawn by lot (default: 3000); about 0.4 s each on two cores",
-    )
-    made.add_argument("--seed", type=int, default=1, metavar="N", help="of the lot (default: 1)")
-    made.add_argument(
-        "--device", metavar="NAME", help="where to compute, as in cuda or cpu (default: a GPU if there is one)"
-    )
-    made.add_argument(
-        "--threads", type=count, default=0, metavar="N", help="processor threads to use (default: all cores)"
-    )
+    lines = "number of lines, chosen at random (default: 3000); each takes about 0.4 s on two cores"
+    made.add_argument("--lines", type=count, default=3000, metavar="N", help=lines)
+    made.add_argument("--seed", type=int, default=1, metavar="N", help="for that choice (default: 1)")
+    _add_device(made)
+    add_threads(made)
 
 
 def run_judge(args: argparse.Namespace) -> int:
-    with _extra("teaching a model to judge"):
+    with _extra("training a judge"):
         from bethink.train.judge import drawn, judge
     chosen = drawn(Path(args.source), args.lines, args.seed, Path(args.folder))
     with bars() as told:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
         verdict = judge(Path(args.folder), chosen, Path(args.to), told=told, **options)
-    judged, confidence = (
-        f"{value:.3f}" if value is not None else "none" for value in (verdict.judged, verdict.confidence)
-    )
+    judged, confidence = ("none" if auc is None else f"{auc:.3f}" for auc in (verdict.judged, verdict.confidence))
     print(
-        f"{verdict.examples:,} proposals it had not seen, {verdict.stability:.1%} of which stand: AUC of its judgment {judged}, of its "
-        f"confidence {confidence}",
+        f"{verdict.examples:,} held-out tokens, {verdict.stability:.1%} of which did not change: AUC of the judge {judged}, of the "
+        f"model's confidence {confidence}",
         file=sys.stderr,
     )
     if not verdict.helps:
-        print("it judges no better than that; teach it with more lines, of the kind to be translated", file=sys.stderr)
+        print(
+            "the judge is no better than confidence; train it with more lines of the kind to be translated",
+            file=sys.stderr,
+        )
     print(args.to)
     return 0
 
@@ -184,28 +162,22 @@ def _add_export(verbs: Verbs) -> None:
         verbs,
         "export",
         "make a model folder that runs without PyTorch",
-        "Writes the model of a run, or of another model folder, as ONNX graphs beside its vocabularies, configuration and hashes: a "
+        "Writes the model of a run, or of another model folder, as ONNX graphs with its vocabularies, configuration and hashes: a "
         "folder that every command takes as --model and that needs no PyTorch.",
         (
             "runs/tiny-ped --to models/mine",
-            "runs/de-en-ped --to models/de-en --name de-en --about 'German to English, news and talks'",
+            "runs/de-en-ped --to models/de-en --about 'German to English, news and talks' --precision int8",
         ),
         run_export,
     )
     made.add_argument("folder", metavar="RUN", help="a run of 'bethink train', or a model folder")
     made.add_argument("--to", required=True, metavar="DIR", help="the model folder to make")
-    made.add_argument(
-        "--precision",
-        default="float32",
-        metavar="NAME",
-        help="of the weights: float32, or int8 for a quarter of the size and more speed (default: float32)",
-    )
+    precision = "float32, or int8 for a quarter of the size and more speed (default: float32)"
+    made.add_argument("--precision", default="float32", metavar="NAME", help=precision)
     made.add_argument("--policy", metavar="SPEC", help="the policy to recommend (default: the run's)")
-    made.add_argument("--name", help="what the model is called (default: as its folder)")
-    made.add_argument("--about", metavar="TEXT", help="what the model is, in a few words, for whoever uses it")
-    made.add_argument(
-        "--weights", action="store_true", help="also copy the weights, so that torch can run or train the model"
-    )
+    made.add_argument("--name", help="the name of the model (default: that of its folder)")
+    made.add_argument("--about", metavar="TEXT", help="a few words for users on what the model is")
+    made.add_argument("--weights", action="store_true", help="include the weights, to run or train it with PyTorch")
 
 
 def run_export(args: argparse.Namespace) -> int:
@@ -219,8 +191,13 @@ def run_export(args: argparse.Namespace) -> int:
 
 
 def _add_recipe(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("recipe", metavar="RECIPE", help=RECIPE)
-    parser.add_argument("settings", nargs="*", metavar="key=value", help=CHANGES)
+    parser.add_argument("recipe", metavar="RECIPE", help="the name of a built-in recipe, or a TOML file")
+    changes = "changes to the recipe, as in train.updates=5000 or system=wait-k"
+    parser.add_argument("settings", nargs="*", metavar="key=value", help=changes)
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1 … (default: a GPU if there is one)")
 
 
 @contextmanager

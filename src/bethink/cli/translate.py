@@ -9,10 +9,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, above_zero, add_model, add_policy, open_translator, verb
 from bethink.errors import DataError
@@ -37,10 +37,10 @@ FIELDS = {  # of a line of --json
     "read": "source tokens of the sentence read so far, this step and the sentence's end included",
     "heard": "source words of the sentence read so far",
     "written": "target tokens of the sentence written so far, this step included",
+    "deferred": "how often the token had been looked at and put off",
     "reason": "why: a code and, where a number decided, its value and the threshold (docs/protocol.md has the codes)",
-    "deferred": "how often the next word has been weighed and put off",
     "confidence": "WRITE: the model's probability of the token",
-    "stability": "WRITE: how likely more source would not have changed the token, if the model can judge that",
+    "stability": "WRITE: how likely more source would not have changed the token, if the model has a judge",
     "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
@@ -87,35 +87,6 @@ def add(verbs: Verbs) -> None:
     )
 
 
-class Show(Protocol):
-    """A way to put steps before the reader."""
-
-    def step(self, step: Step) -> None: ...
-
-    def end_line(self) -> None: ...
-
-
-class Plain:
-    """The translation and nothing else."""
-
-    def step(self, step: Step) -> None:
-        if step.action is Action.WRITE and step.text:
-            print(step.text, end="", flush=True)
-
-    def end_line(self) -> None:
-        print(flush=True)
-
-
-class Json:
-    """Every step as a line of JSON."""
-
-    def step(self, step: Step) -> None:
-        print(json.dumps(step.to_dict(), ensure_ascii=False), flush=True)
-
-    def end_line(self) -> None:
-        """A sentence's number says where it ends."""
-
-
 def run(args: argparse.Namespace) -> int:
     with _source(args.file) as file:
         speaker = Speaker(open_translator(args), args.policy)
@@ -123,14 +94,37 @@ def run(args: argparse.Namespace) -> int:
         with _show(args, speaker) as show:
             for part in _parts(_arriving(file, decoder), args.rate):
                 for step in speaker.finish() if part == "\n" else speaker.feed(part):
-                    show.step(step)
-                if part == "\n":
-                    show.end_line()
+                    show(step)
+                if part == "\n" and not (args.json or args.watch):
+                    print(flush=True)
     return 1 if decoder.damaged else 0
 
 
+@contextmanager
+def _show(args: argparse.Namespace, speaker: Speaker) -> Iterator[Callable[[Step], None]]:
+    """What prints a step in the form that was asked for."""
+    if args.watch:
+        from bethink.cli.watch import watching
+
+        with watching(speaker) as watch:
+            yield watch.step
+    elif args.json:
+        yield _print_json
+    else:
+        yield _print_text
+
+
+def _print_json(step: Step) -> None:
+    print(json.dumps(step.to_dict(), ensure_ascii=False), flush=True)
+
+
+def _print_text(step: Step) -> None:
+    if step.action is Action.WRITE and step.text:
+        print(step.text, end="", flush=True)
+
+
 class Speaker:
-    """A session whose steps come out while the engine is still at work on the rest, with a watch on the time it takes."""
+    """A session that yields steps round by round, not only when all are done, and adds up the time spent computing."""
 
     def __init__(self, translator: Translator, policy: Policy | None) -> None:
         from bethink.engine import Engine
@@ -161,17 +155,6 @@ class Speaker:
             self.computing += time.perf_counter() - began
             yield from steps
             moving = moving or bool(steps)
-
-
-@contextmanager
-def _show(args: argparse.Namespace, speaker: Speaker) -> Iterator[Show]:
-    if args.watch:
-        from bethink.cli.watch import watching
-
-        with watching(speaker) as show:
-            yield show
-    else:
-        yield Json() if args.json else Plain()
 
 
 @contextmanager

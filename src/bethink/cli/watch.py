@@ -29,7 +29,7 @@ COLUMN = 24  # cells for what was heard, and for what was written
 
 @contextmanager
 def watching(speaker: Speaker) -> Iterator[Watch]:
-    """On a terminal, lines that scroll by above the sentence in flight; elsewhere the lines alone. A summary ends both."""
+    """Prints a line per decision and a summary at the end; on a terminal, the sentence in flight stays visible below."""
     console = Console(highlight=False)
     watch = Watch(speaker, console)
     console.print(Text(f"{'heard':{COLUMN}}{'written':{COLUMN}}sure  because", FAINT), soft_wrap=True)
@@ -44,7 +44,7 @@ def watching(speaker: Speaker) -> Iterator[Watch]:
 
 @dataclass
 class Sums:
-    """All that a summary needs of the sentences gone by; a stream may have no end, so they themselves are not kept."""
+    """Totals for the summary; the sentences themselves are not kept, because a stream may be endless."""
 
     sentences: int = 0
     heard: int = 0  # words
@@ -89,11 +89,8 @@ class Watch:
         elif self.live:
             self.live.update(self._picture(), refresh=True)
 
-    def end_line(self) -> None:
-        """Sentences are told apart already."""
-
     def _read(self, step: Step) -> None:
-        """The later tokens of a word count only where something was put off: people hear words."""
+        """Shows words; the later tokens of a word only if something was put off at them."""
         word = (
             END
             if step.token == EOS
@@ -116,7 +113,7 @@ class Watch:
         self._steps = []
 
     def _picture(self) -> Panel:
-        """What is certain to the reader in plain type, the newest word, which may still grow, in colour."""
+        """The sentence so far; the newest word, which may still grow, is coloured."""
         writes = [step for step in self._steps if step.action is Action.WRITE]
         evidence = {word for word, _ in self._told.written(writes[-1:]).evidence} if writes else set()
         heard = Text(" ").join(Text(word, READ if word in evidence else "") for word in self._told.source)
@@ -133,7 +130,7 @@ class Watch:
 
 
 def summary(speaker: Speaker, sums: Sums) -> Table | Text:
-    """What it came to: how much, how late, how fast, with what."""
+    """Amount of text, lag, speed, model and policy."""
     if not sums.sentences:
         return Text("there was nothing to translate")
     rounds = speaker.engine.rounds / sums.tokens
