@@ -110,7 +110,7 @@ def test_short_form_fills_settings_in_order() -> None:
         ("wait-k:0", "at least 1"),
         ("pe:rho=2", "between 0 and 1"),
         ("pe:rho=nan", "finite"),
-        ("wait-k:1,2,3", "no setting"),
+        ("wait-k:1,2,word,4", "no setting"),
         ("wait-k:k=1,k=2", "twice"),
         ("offline:3", "no setting"),
     ],
@@ -215,7 +215,7 @@ def test_every_decision_has_a_reason_that_can_be_said() -> None:
         *[PostEvaluationFlip(2).decide(view(read=2, written=n, degrees=array(0.1), gain=array(0.0))) for n in (0, 1)],
     ]
     codes = {decision.reason.code for decision in decided}
-    assert codes == set(reasons()) - {"policy", "source_complete", "length_limit", "early_end"}
+    assert codes == set(reasons()) - {"policy", "source_complete", "word_begun", "length_limit", "early_end"}
     for decision in decided:
         said = explain(decision.reason, "Haus")
         assert said != decision.reason.code

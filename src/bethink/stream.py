@@ -11,6 +11,7 @@ the decoder rows that it needs next; `accept` takes them. Three things keep post
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -24,6 +25,8 @@ from bethink.trace import Step
 NOTHING_READ = READ.because("too_early", 0, 1)
 EARLY_END = READ.because("early_end")
 SOURCE_COMPLETE = WRITE.because("source_complete")
+WORD_BEGUN = WRITE.because("word_begun")
+LONGEST_WORD = 16  # tokens of a word that are proposed together; what is longer is weighed in parts
 
 
 class Stream:
@@ -33,6 +36,9 @@ class Stream:
         """`target` is for policies that look at the text written."""
         self.policy = policy
         self.slot = slot
+        self._by_word = getattr(policy, "unit", "token") == "word"
+        if self._by_word and target is None:
+            raise UsageError(f"policy {policy} counts words, but this stream was opened without a vocabulary")
         self.done = False
         self.rounds = 0  # times the model was asked
         self._beyond: int | None = 0
@@ -43,6 +49,8 @@ class Stream:
         self._encoded = 0
         self._vocabulary = target
         self._target: list[int] = []
+        self._attached = False  # whether the word being written is a sign that attaches to the one before
+        self._complete = 0  # target words written whole; signs that attach to a word are none
         self._read = self._deferred = 0
         self._rows: list[Row] = []  # for positions written, written + 1, at the prefix read
         self._guesses: tuple[int, ...] = ()  # what the model would have written next, before the last READ
@@ -55,11 +63,11 @@ class Stream:
 
     @property
     def read(self) -> int:
-        return self._read
+        return self._heard if self._by_word else self._read
 
     @property
     def written(self) -> int:
-        return len(self._target)
+        return self._complete if self._by_word else len(self._target)
 
     @property
     def deferred(self) -> int:
@@ -84,12 +92,12 @@ class Stream:
 
     @property
     def confidence(self) -> float:
-        return self._row(0).confidence
+        return math.prod(row.confidence for row in self._proposed())
 
     @property
     def stability(self) -> float:
-        row = self._row(0)
-        return row.confidence if row.stability is None else row.stability
+        judged = [row.stability for row in self._proposed() if row.stability is not None]
+        return min(judged) if judged else self.confidence
 
     @property
     def degrees(self) -> Degrees:
@@ -97,7 +105,12 @@ class Stream:
 
     @property
     def gain(self) -> Degrees:
-        return self._row(1).degrees - self._row(0).degrees
+        return self._row(len(self._proposed())).degrees - self._row(0).degrees
+
+    def _proposed(self) -> list[Row]:
+        """The rows of what would be written: of a token, or of a word with all its tokens."""
+        self._row(0)
+        return self._rows[: self._length()]
 
     def _row(self, ahead: int) -> Row:
         if ahead >= len(self._rows):
@@ -184,14 +197,16 @@ class Stream:
         if not self._read:
             return NOTHING_READ
         ended = self._closed and self._read == len(self._source)
-        need = self._seen = Need.CANDIDATE if ended else self.policy.needs(self)
+        certain = SOURCE_COMPLETE if ended else WORD_BEGUN if self._in_word() else None
+        need = self._seen = Need.CANDIDATE if certain else self.policy.needs(self)
         if self._over_length():
             return (WRITE if ended else READ).because("length_limit")
         if need and self._rows and self._premature(ended):
             return EARLY_END
-        if len(self._rows) < need:
-            return NO_EVIDENCE if self._rows and self.policy.cannot_pass(self) else self._request(need)
-        decision = SOURCE_COMPLETE if ended else self.policy.decide(self)
+        if len(self._rows) < (need if certain else self._rows_for(need)):
+            hopeless = need is Need.LOOKAHEAD and self._rows and self.policy.cannot_pass(self)
+            return NO_EVIDENCE if hopeless else self._request(need)
+        decision = certain or self.policy.decide(self)
         if decision.action is Action.WRITE and not self._rows:
             return self._request(Need.CANDIDATE)
         if decision.action is Action.WRITE and self._premature(ended):
@@ -204,52 +219,91 @@ class Stream:
         """Source words of which at least one token was read."""
         return min(self._word_of[self._read - 1] + 1, len(self._words)) if self._read else 0
 
+    def _in_word(self) -> bool:
+        """Whether a word has been begun that must be finished before the policy is asked again."""
+        return self._by_word and bool(self._target) and not self._closes(self._target[-1])
+
+    def _closes(self, token: int) -> bool:
+        assert self._vocabulary is not None
+        return self._vocabulary.closes_word(token)
+
+    def _length(self) -> int:
+        """The rows that the proposal takes; while the end of its word is not in sight, one more than there are."""
+        if not self._by_word:
+            return 1
+        ends = (n for n, row in enumerate(self._rows, 1) if n == LONGEST_WORD or self._closes(row.candidate))
+        return next(ends, len(self._rows) + 1)
+
+    def _rows_for(self, need: Need) -> int:
+        """How many rows a policy needs to see what it needs of the proposal."""
+        return self._length() + need - Need.CANDIDATE if need else 0
+
     def _premature(self, ended: bool) -> bool:
         """Whether the model would end the translation while there is more source to come."""
         return not ended and self.candidate == EOS
 
     def _request(self, need: Need) -> Rows:
+        place = len(self._target)
         if self._rows:
-            return Rows(self.slot, self.written + len(self._rows), (self._rows[-1].candidate,), (self._read,))
-        guesses = () if self._beyond is None else self._guesses[: need - 1 + self._beyond]
+            return Rows(self.slot, place + len(self._rows), (self._rows[-1].candidate,), (self._read,))
+        word = 0  # tokens after the first of the word that is guessed
+        while self._by_word and word < len(self._guesses) and not self._closes(self._guesses[word]):
+            word += 1
+        guesses = () if self._beyond is None else self._guesses[: word + need - 1 + self._beyond]
         tokens = (self._target[-1] if self._target else EOS, *guesses)
-        return Rows(self.slot, self.written, tokens, (self._read,) * len(tokens))
+        return Rows(self.slot, place, tokens, (self._read,) * len(tokens))
 
     def _over_length(self) -> bool:
         """A bound on what a broken model can write; it depends only on what was read."""
-        return self.written >= 2 * self._read + 50
+        return len(self._target) >= 2 * self._read + 50
 
     def _read_on(self, decision: Decision) -> None:
-        token, before = self._source[self._read], self._heard
-        self._read += 1
+        """Reads a token, or a word with all its tokens."""
         self._deferred += self._seen is not Need.NOTHING
         if self._rows:
             self._guesses = self._candidates()
             self._rows = []
-        self._note(decision, token, text=self._words[before] if self._heard > before else "")
+        word = self._word_of[self._read]
+        more = True
+        while more:
+            token, before = self._source[self._read], self._heard
+            self._read += 1
+            self._note(decision, token, text=self._words[before] if self._heard > before else "")
+            more = self._by_word and self._read < len(self._source) and self._word_of[self._read] == word
 
     def _write(self, decision: Decision) -> None:
         cut = self._over_length()
         token = EOS if cut else self.candidate
         seen = [] if cut else self._rows
+        gain = self.gain if seen and self._seen is Need.LOOKAHEAD else None
+        begins = not self._in_word()
         self._target.append(token)
+        if self._by_word:
+            self._count_word(token, begins)
         self._explained.update(decision.evidence)
         self._note(
             decision,
             token,
-            confidence=self.confidence if seen else None,
+            confidence=seen[0].confidence if seen else None,
             stability=seen[0].stability if seen else None,
             evidence=decision.evidence,
             degrees=tuple(self.degrees.tolist()) if seen else (),
-            gain=tuple(self.gain.tolist()) if seen and self._seen is Need.LOOKAHEAD else (),
+            gain=tuple(gain.tolist()) if seen and gain is not None else (),
         )
         self._rows = self._rows[1:]
         self._guesses = self._guesses[1:] if self._guesses[:1] == (token,) else ()
         self._deferred = 0
         self.done = token == EOS
 
+    def _count_word(self, token: int, begins: bool) -> None:
+        """A word is complete with the token that closes it; a comma that attaches to a complete word is no word."""
+        assert self._vocabulary is not None
+        if begins:
+            self._attached = self._vocabulary.attaches(token)
+        self._complete += self._closes(token) and not self._attached
+
     def _note(self, decision: Decision, token: int, **more: Any) -> None:
-        counts = (self._read, self._heard, self.written, self._deferred)
+        counts = (self._read, self._heard, len(self._target), self._deferred)
         self._steps.append(Step(decision.action, token, *counts, reason=decision.reason, end=token == EOS, **more))
 
     def _candidates(self) -> tuple[int, ...]:

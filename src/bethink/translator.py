@@ -171,6 +171,10 @@ class Translator:
         if not callable(getattr(chosen, "decide", None)):
             raise UsageError(f"the policy must be a str such as 'wait-k:k=3', or a Policy, not {type(chosen).__name__}")
         check(self.backend, chosen)
+        if getattr(chosen, "unit", "token") == "word" and self.target.kind == "sentencepiece":
+            raise UsageError(
+                f"policy {chosen} counts words, but {self.name} has a vocabulary that marks only the beginning of words; use unit=token"
+            )
         return chosen
 
 

@@ -151,7 +151,10 @@ class Policy:
         return False
 
     def __str__(self) -> str:
-        return self.spelled({each.name: spell(getattr(self, each.name)) for each in self.settings()})
+        values = {each: getattr(self, each.name) for each in self.settings()}
+        return self.spelled(
+            {each.name: spell(value) for each, value in values.items() if not (each.terse and value == each.default)}
+        )
 
     @classmethod
     def spelled(cls, values: Mapping[str, str]) -> str:

@@ -18,16 +18,17 @@ ROUNDING = 1e-5  # by how much a degree, a sum of a few 32-bit numbers, may miss
 # What the codes of reasons mean. A policy of its own file adds its codes in `reasons`.
 REASONS = {
     "policy": "decided by the policy",
-    "scheduled": "on schedule: {value} source tokens read, {threshold} required",
+    "scheduled": "on schedule: {value} read, {threshold} required",
     "sure": "sure enough: {value:.0%}, {threshold:.0%} required",
     "stable": "likely to stay: {value:.0%}, {threshold:.0%} required",
     "evidence": "translates {evidence}",
     "no_threshold": "no evidence is required",
     "put_off_limit": "put off {value}×, the most allowed",
-    "lag_limit": "late by {value} source tokens, {threshold} allowed",
+    "lag_limit": "late by {value}, {threshold} allowed",
+    "word_begun": "finishes the word that was begun",
     "source_complete": "the source sentence is complete",
     "length_limit": "the translation is too long for its source",
-    "too_early": "too early: {value} source tokens read, {threshold} required",
+    "too_early": "too early: {value} read, {threshold} required",
     "whole_sentence": "waits for the end of the sentence",
     "unsure": "not sure enough: {value:.0%}, {threshold:.0%} required",
     "unstable": "may still change: {value:.0%} likely to stay, {threshold:.0%} required",
@@ -39,6 +40,8 @@ START = {"least": 1, "slider": (1, 12, 1), "ends": ("sooner", "later"), "latency
 SHARE = {"least": 0, "most": 1, "slider": (0, 1, 0.02), "ends": ("bolder", "surer")}
 RATE = {"least": 0.01, "slider": (0.8, 2, 0.1), "ends": ("faster", "slower")}
 PATIENCE = {"ends": ("hasty", "patient")}
+UNIT = {"choices": ("token", "word"), "terse": True}
+COUNTED = "What READ takes and k, r and rate count. Words need a vocabulary that marks the end of words."
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,7 @@ class WaitK(Policy):
 
     k: int = setting(3, "Latency k", "Source tokens it stays behind.", **START)
     rate: float = setting(1.0, "Rate", "Source tokens read for each token written.", **RATE)
+    unit: str = setting("token", "Unit", COUNTED, **UNIT)
     name: ClassVar[str] = "wait-k"
     title: ClassVar[str] = "Wait-k"
 
@@ -87,6 +91,7 @@ class AdaptiveWaitK(Policy):
         "At this lag it writes in any case.",
         **START | {"least": 2, "slider": (2, 15, 1), "latency": False},
     )
+    unit: str = setting("token", "Unit", COUNTED, **UNIT)
     name: ClassVar[str] = "adaptive"
     title: ClassVar[str] = "Adaptive wait-k"
     ceiling: ClassVar[Need] = Need.CANDIDATE
@@ -127,6 +132,7 @@ class Weighing(Policy):
     )
     rate: float = setting(1.2, "Rate", "Source tokens read for each token written.", **RATE)
     rho: float = setting(0.9, "Sureness ρ", "How likely to stay a word must be to be written at once.", **SHARE)
+    unit: str = setting("token", "Unit", COUNTED, **UNIT)
     name: ClassVar[str] = "weigh"
     title: ClassVar[str] = "Weighing"
     ceiling: ClassVar[Need] = Need.CANDIDATE
@@ -160,6 +166,7 @@ class PostEvaluation(Policy):
         0.24, "Evidence ρ", "How much more translated a source word must become.", **SHARE | {"slider": (0, 0.6, 0.02)}
     )
     r: int = setting(2, "Patience r", "How often a word is put off at most.", least=0, slider=(0, 12, 1), **PATIENCE)
+    unit: str = setting("token", "Unit", COUNTED, **UNIT)
     name: ClassVar[str] = "pe"
     title: ClassVar[str] = "Post-evaluation"
     ceiling: ClassVar[Need] = Need.LOOKAHEAD

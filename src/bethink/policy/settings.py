@@ -34,6 +34,7 @@ class Setting:
     ends: tuple[str, str] | None = None  # what the two ends of the slider mean
     choices: tuple[str, ...] = ()  # the only values of a text
     latency: bool = False  # curves of quality over latency are drawn along it
+    terse: bool = False  # left out of the text form while it has its default
 
     @classmethod
     def of(cls, field: dataclasses.Field[Any]) -> Setting:
@@ -80,7 +81,7 @@ class Setting:
 def setting(default: Any, label: str, hint: str = "", **more: Any) -> Any:
     """Declares a setting: `k: int = setting(3, "Latency k", "Tokens read before the first is written", least=1)`.
 
-    What else can be said of it, `least`, `most`, `slider`, `ends`, `choices` and `latency`, see `Setting`.
+    What else can be said of it, from `least` to `terse`: see `Setting`.
     """
     return dataclasses.field(default=default, metadata={"label": label, "hint": hint, **more})
 
