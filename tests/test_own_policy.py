@@ -18,7 +18,7 @@ from bethink.cli import main
 from bethink.engine import Engine
 from bethink.errors import UsageError
 from bethink.policy import READ, RULES, WRITE, Decision, Need, Policy, View, WaitK, load
-from bethink.translator import Sentence
+from bethink.session import Sentence
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 MODULE = "punctuation_policy"
@@ -177,7 +177,9 @@ class Broken(Policy):
 def test_a_policy_that_fails_ends_its_own_stream_alone() -> None:
     translator = Translator("toy", threads=1)
     engine = Engine(translator.backend)
-    broken, sound = (Sentence(translator, engine, policy, translator.words(SPEECH)) for policy in (Broken(), WaitK(3)))
+    broken, sound = (
+        Sentence(translator.target, engine, policy, translator.words(SPEECH)) for policy in (Broken(), WaitK(3))
+    )
     engine.run()
     with pytest.raises(UsageError, match=r"policy .*:Broken raises ZeroDivisionError") as raised:
         broken.take()

@@ -1,6 +1,5 @@
 /** One session: the connection, when text was fed, and the transcript that grows from it. Knows no DOM but the clock. */
 
-import { ByWord } from "./by_word.js";
 import { Connection } from "./connection.js";
 import { ResumeBuffer } from "./resume.js";
 import { Timeline } from "./timeline.js";
@@ -18,7 +17,6 @@ export class Session {
   constructor({ url, model, policy, token }, listener) {
     this.listener = listener;
     this.transcript = new Transcript();
-    this.byWord = new ByWord();
     this.timeline = new Timeline();
     this.buffer = new ResumeBuffer(model, policy);
     this.beginning = 0; // when the first text was fed, by the browser's clock
@@ -68,7 +66,7 @@ export class Session {
   step(step, generation) {
     if (step.offset !== undefined) this.read = step.offset;
     const fedAt = step.action === "READ" ? this.timeline.fedAt(this.read, this.now) : 0;
-    const sentence = this.transcript.step(this.byWord.tell(step, generation), generation, this.now, fedAt);
+    const sentence = this.transcript.step(step, generation, this.now, fedAt);
     if (this.note) [sentence.note, this.note] = [this.note, ""];
     this.listener.changed(sentence, step.action === "WRITE" ? step.text : "");
   }

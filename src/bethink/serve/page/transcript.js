@@ -1,17 +1,19 @@
-/** The transcript: steps become sentences of words, each with what explains it. Only ever appended to; no DOM, no clock. */
+/** The transcript: steps, which speak of tokens, become sentences of words, each with what explains it. No DOM, no clock. */
 
 /**
  * @typedef {{code: string, value?: number, threshold?: number}} Reason
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
- *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, gain?: [number, number][],
- *   evidence?: number[], settled?: [number, number][], reason?: Reason}} Step
+ *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, degrees?: number[],
+ *   gain?: number[], evidence?: number[], reason?: Reason}} Step  `degrees`, `gain` and `evidence` count source tokens
  * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was fed
  * @typedef {{text: string, at: number, heard: number, confidence: number | null, stability: number | null, deferred: number,
- *   reason: Reason, gain: [number, number][], evidence: number[], lag: number}} TargetWord  `text` has the space before it
+ *   reason: Reason, gain: [number, number][], evidence: number[], lag: number}} TargetWord  `text` has the space before it;
+ *   `gain` and `evidence` count source words
  * @typedef {{source: string, words: {text: string, at: number}[]}} Folded
  */
 
 export const KEEP = 40; // sentences kept with all that explains them
+const LEAST = 0.01; // smaller gains say nothing
 export const FOLDED = 5000; // sentences kept as text: more than ten hours of talk
 
 export class Sentence {
@@ -22,6 +24,8 @@ export class Sentence {
     this.note = "";
     /** @type {SourceWord[]} */
     this.source = [];
+    /** @type {number[]} */
+    this.wordOf = []; // of each source token; the end of the sentence is one past the last word
     /** @type {TargetWord[]} */
     this.target = [];
     this.done = false;
@@ -35,29 +39,30 @@ export class Sentence {
 
   /** @param {Step} step @param {number} now @param {number} fedAt */
   take(step, now, fedAt) {
-    if (step.action === "WRITE") this.write(step, now);
-    else if (step.text) this.source.push({ text: step.text, at: fedAt });
+    if (step.action === "WRITE") return this.write(step, now);
+    this.wordOf[step.read - 1] = step.end ? step.heard : step.heard - 1;
+    if (step.text) this.source.push({ text: step.text, at: fedAt });
   }
 
   /** @param {Step} step @param {number} now */
   write(step, now) {
     this.atOnce ??= Boolean(step.text);
     const held = this.tokens;
-    this.settle(held.at(-1) ?? this.newest.at(-1), step.settled);
+    this.settle(held.at(-1) ?? this.newest.at(-1), step.degrees);
     this.tokens = step.text && !this.atOnce ? [step] : step.text ? [] : [...held, step];
     if (!step.text) return;
     this.newest = this.atOnce ? [...held, step] : held.length ? held : [step];
     this.target.push(this.word(step.text, this.newest, now));
   }
 
-  /** A token that could not say by itself what it translates: the next one says it.
-   * @param {Step | undefined} token @param {[number, number][] | undefined} gain */
-  settle(token, gain) {
-    if (!token || !gain || token.gain) return;
-    token.gain = gain;
+  /** Where the policy did not look ahead, a token's gain is known from the degrees before the next one.
+   * @param {Step | undefined} token @param {number[] | undefined} after */
+  settle(token, after) {
+    if (!token?.degrees || !after || token.gain) return;
+    token.gain = token.degrees.map((degree, at) => after[at] - degree);
     const word = this.target.at(-1);
     if (!word || !this.newest.includes(token)) return;
-    word.gain = largest(this.newest);
+    word.gain = this.gains(this.newest);
     word.lag = this.lagOf(word, this.target.length - 1);
   }
 
@@ -71,13 +76,24 @@ export class Sentence {
       confidence: least(own, (step) => step.confidence),
       stability: least(own, (step) => step.stability),
       deferred: Math.max(...own.map((step) => step.deferred ?? 0)),
-      gain: largest(own),
+      gain: this.gains(own),
       reason: deciding(own).reason ?? { code: "policy" },
-      evidence: [...new Set(own.flatMap((step) => step.evidence ?? []))],
+      evidence: [...new Set(own.flatMap((step) => step.evidence ?? []).map((at) => this.wordOf[at]))],
       lag: 0,
     };
     word.lag = this.lagOf(word, this.target.length);
     return word;
+  }
+
+  /** By source word the largest gain of any of the tokens, the strongest first.
+   * @param {Step[]} steps @returns {[number, number][]} */
+  gains(steps) {
+    /** @type {Map<number, number>} */
+    const best = new Map();
+    for (const { gain = [] } of steps) {
+      gain.forEach((rise, at) => rise >= LEAST && best.set(this.wordOf[at], Math.max(rise, best.get(this.wordOf[at]) ?? 0)));
+    }
+    return [...best].sort((a, b) => b[1] - a[1]);
   }
 
   /** Seconds since the source word was fed that it mostly translates; without degrees, the word at the same place.
@@ -174,15 +190,4 @@ function deciding(steps) {
 function least(steps, number) {
   const known = steps.map(number).filter((value) => value !== undefined);
   return known.length ? Math.min(...known) : null;
-}
-
-/** By source word the largest gain of any of the tokens, the strongest first.
- * @param {Step[]} steps @returns {[number, number][]} */
-function largest(steps) {
-  /** @type {Map<number, number>} */
-  const best = new Map();
-  for (const [word, gain] of steps.flatMap((step) => step.gain ?? [])) {
-    if (gain > (best.get(word) ?? 0)) best.set(word, gain);
-  }
-  return [...best].sort((a, b) => b[1] - a[1]);
 }
