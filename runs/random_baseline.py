@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from bethink.analysis.behaviour import Verdict
@@ -26,7 +26,7 @@ class RandomBaseline:
         return "random" if isinstance(self.rule, PostEvaluation) else f"random-{self.rule.name}"
 
     def __str__(self) -> str:
-        kept = [f"{one.name}={getattr(self.rule, one.name)}" for one in fields(self.rule) if one.name != "rho"]
+        kept = [part for part in str(self.rule).partition(":")[2].split(",") if not part.startswith("rho=")]
         return f"{self.name}:{','.join([*kept[:1], f'p={self.p}', *kept[1:]])}"
 
     def needs(self, progress: Progress) -> Need:

@@ -222,7 +222,7 @@ def test_memory_is_bounded_however_long_the_talk(run: Any) -> None:
         (Reason("evidence", 0.4, 0.2), [0, 1], "Translates Haus and tür."),
         (Reason("evidence", 0.4, 0.2), [2], "Translates the end of the sentence."),
         (Reason("put_off_limit", 2, 2), [], "Put off 2×, the most allowed."),
-        (Reason("scheduled", 5, 4), [], "On schedule: 5 source tokens read, 4 required."),
+        (Reason("scheduled", 5, 4), [], "On schedule: 5 read, 4 required."),
         (Reason("sure", 0.914, 0.9), [], "Sure enough: 91%, 90% required."),
         (Reason("source_complete"), [], "The source sentence is complete."),
         (Reason("unheard-of"), [], "Unheard-of."),

@@ -34,7 +34,7 @@ def test_explain_has_a_row_for_every_word(
     assert heard_by[-1] == len(sentences[0].split())
     heard = [word for row in rows for word in row[1:] if word in sentences[0].split()]
     assert heard == sentences[0].split()
-    assert "on schedule: 2 source tokens read, 2 required" in out
+    assert "on schedule: 2 read, 2 required" in out
     assert "the source sentence is complete" in out
 
 

@@ -96,7 +96,7 @@ def test_a_new_sentence_starts_afresh() -> None:
         (Reason("source_complete"), "the source sentence is complete"),
         (Reason("put_off_limit", 2, 2), "put off 2×, the most allowed"),
         (Reason("sure", 0.931, 0.9), "sure enough: 93%, 90% required"),
-        (Reason("scheduled", 5, 4), "on schedule: 5 source tokens read, 4 required"),
+        (Reason("scheduled", 5, 4), "on schedule: 5 read, 4 required"),
         (Reason("unheard-of"), "unheard-of"),
         (Reason("sure"), "sure enough: {value:.0%}, {threshold:.0%} required"),
     ],
