@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bethink.engine import Engine
 from bethink.errors import UsageError
 from bethink.policy import Action, parse
+from bethink.serve.models import Model
 from bethink.stream import LONGEST_WORD, Stream
 from bethink.text import EOS
 from bethink.trace import Step
@@ -124,3 +125,10 @@ def test_a_model_that_marks_only_the_beginning_of_words_refuses_to_count_them() 
     ):
         Translator("de-en").served("weigh:k=3,unit=word")
     assert Translator("toy").translate("te riki .", "wait-k:1,unit=word")
+
+
+@pytest.mark.parametrize(("name", "offered"), [("toy", True), ("de-en", False)])
+def test_the_unit_is_offered_where_the_model_can_count_words(name: str, offered: bool) -> None:
+    policies = {policy["name"]: policy for policy in Model.load(name).describe()["policies"]}
+    assert ("unit" in [setting["name"] for setting in policies["wait-k"]["settings"]]) is offered
+    assert ("unit={unit}" in policies["wait-k"]["spec"]) is offered

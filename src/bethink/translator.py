@@ -165,13 +165,18 @@ class Translator:
             )
         return words
 
+    @property
+    def counts_words(self) -> bool:
+        """Whether policies may count words: the vocabulary must say where a target word ends."""
+        return self.target.kind != "sentencepiece"
+
     def served(self, policy: str | Policy | None) -> Policy:
         """The policy that was asked for, by default the translator's own; raises for one that the model cannot serve."""
         chosen = self.policy if policy is None else parse(policy) if isinstance(policy, str) else policy
         if not callable(getattr(chosen, "decide", None)):
             raise UsageError(f"the policy must be a str such as 'wait-k:k=3', or a Policy, not {type(chosen).__name__}")
         check(self.backend, chosen)
-        if getattr(chosen, "unit", "token") == "word" and self.target.kind == "sentencepiece":
+        if getattr(chosen, "unit", "token") == "word" and not self.counts_words:
             raise UsageError(
                 f"policy {chosen} counts words, but {self.name} has a vocabulary that marks only the beginning of words; use unit=token"
             )

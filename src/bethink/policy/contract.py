@@ -189,14 +189,15 @@ class Policy:
         return (inspect.getdoc(cls) or "").partition("\n")[0]
 
     @classmethod
-    def describe(cls, like: object = None) -> dict[str, Any]:
+    def describe(cls, like: object = None, without: Sequence[str] = ()) -> dict[str, Any]:
         """All that a program needs to offer it: `spec` is its text form with {name} in place of each value.
 
-        Defaults are those of `like` where that is of the same kind.
+        Defaults are those of `like` where that is of the same kind; settings `without` are not offered.
         """
         described = [
             dataclasses.asdict(each) | ({"default": getattr(like, each.name)} if type(like) is cls else {})
             for each in cls.settings()
+            if each.name not in without
         ]
         spec = cls.spelled({each["name"]: f"{{{each['name']}}}" for each in described})
         return {"name": cls.name, "title": cls.title, "about": cls.about(), "spec": spec, "settings": described}

@@ -42,11 +42,12 @@ class Model:
     def describe(self) -> dict[str, Any]:
         """For /v1/models: with all that a client needs to offer the policies and to say their reasons."""
         own = self.translator.policy
+        without = () if self.translator.counts_words else ("unit",)
         return {
             "name": self.name,
             "policy": str(own),
             "recommended": own.name,
-            "policies": [kind.describe(own) for kind in dict.fromkeys(RULES.values()) if self._serves(kind())],
+            "policies": [kind.describe(own, without) for kind in dict.fromkeys(RULES.values()) if self._serves(kind())],
             "reasons": reasons(),
             "explains": self.translator.backend.capsules,
             "fingerprint": self.translator.fingerprint,
