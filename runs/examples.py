@@ -1,4 +1,4 @@
-"""Ten sentences and how the bundled model goes through them: python runs/examples.py writes docs/examples.md."""
+"""Shows how the bundled model translates a few sentences step by step: `python runs/examples.py` writes docs/examples.md."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SENTENCES = {
     "A verb that comes last": (
         "Vor zehn Jahren haben wir beschlossen, den alten Bahnhof, der lange leer gestanden hatte, nicht abzureißen."
     ),
+    'A late "nicht"': "Die Regierung hat beschlossen, die Steuern in diesem Jahr nicht zu erhöhen.",
     "Clauses within clauses": (
         "Ich freue mich, dass heute so viele Menschen gekommen sind, um über die Zukunft unserer Stadt zu sprechen."
     ),
@@ -25,6 +26,38 @@ SENTENCES = {
     "An unknown word": "Der Quasselstrippenverein hat zum dritten Mal in Folge den Wanderpokal gewonnen.",
     "Everyday speech": "Kannst du mir helfen? Ich habe meinen Schlüssel verloren.",
     "An empty line": "",
+}
+VERDICTS = {  # what a person who knows both languages says of a translation; one that is not here has not been checked
+    "Good morning, ladies and gentlemen.": "Right.",
+    "Can you tell me, please, when the next train will go to Munich?": (
+        'Right in meaning; "leaves for Munich" would be better English.'
+    ),
+    "Ten years ago, we decided to open the old station, which had stood empty for a long time.": (
+        '**Wrong, the opposite.** "Nicht abzureißen" means "not to demolish". The limit on the lag made the model write a verb before '
+        'it had heard one. It guessed "open", and "nicht" is lost.'
+    ),
+    "The government has decided to increase taxes this year.": (
+        '**Wrong, the opposite.** "Decided to" was written before "nicht" was heard, and the model did not repair it with a "not" after '
+        'that. With the policy `offline` it writes "has decided not to increase taxes this year".'
+    ),
+    "I am pleased that so many people have come to talk about the future of our city.": (
+        'Right, but "heute" (today) is lost.'
+    ),
+    "The committee rejects the Commission's proposal for a number of reasons.": (
+        'Right: "lehnt … ab" is one verb, "rejects".'
+    ),
+    "In 2019, 1 250 homes were built, which is around 15% more than 2018.": (
+        'Right in meaning; English says "than in 2018".'
+    ),
+    "Mrs Merkel and Mr Macron met in Strasbourg yesterday.": (
+        '**Wrong names.** The first names Angela and Emmanuel became "Mrs" and "Mr".'
+    ),
+    "The quasselstri team has, for the third time in a row, won the migrant pocal.": (
+        '**Wrong words.** "Quasselstrippenverein" (an invented club of chatterboxes) is cut short, and "Wanderpokal" (challenge cup) '
+        'became "migrant pocal", which means nothing.'
+    ),
+    "Can you help me? I lost my key.": "Right.",
+    "": "Right: there is nothing to translate.",
 }
 
 
@@ -37,9 +70,13 @@ def main() -> None:
 
 def _opening(translator: Translator) -> str:
     return (
-        "# Ten sentences, word by word\n\n"
-        f"What the bundled model makes of them with the policy it recommends, `{translator.policy}`. Each row is a stretch of "
-        "listening and what was said at its end; nothing said is taken back. Shown as they came out, mistakes included. "
+        "# Examples, step by step\n\n"
+        f"What the bundled model writes with the policy that it recommends, `{translator.policy}`. Each row of a table has the words "
+        "that were heard, and the words that appeared before the next word was heard. A word appears when the next one begins, so the tables "
+        "show each word a little later than it was decided. Nothing written is changed later.\n\n"
+        "The sentences were chosen to show difficulties and are not a fair sample; [results](results.md) has the scores. All outputs are "
+        "shown as they came out, and the line below each says what is wrong with it. The worst mistakes say the opposite of the "
+        'source: German often puts "nicht" late, and the model may have committed itself before.\n\n'
         "Made by `python runs/examples.py`.\n"
     )
 
@@ -47,13 +84,14 @@ def _opening(translator: Translator) -> str:
 def _section(translator: Translator, title: str, text: str) -> str:
     steps = list(translator.stream([text]))
     written = "".join(step.text for step in steps if step.action is Action.WRITE)
-    told = [f"## {title}\n", f"> {text or '(nothing)'}\n>", f"> **{written or '(nothing)'}**\n"]
+    verdict = VERDICTS.get(written, "Not checked by a person yet.")
+    told = [f"## {title}\n", f"> {text or '(nothing)'}\n>", f"> **{written or '(nothing)'}**\n", f"{verdict}\n"]
     rows = [f"| {heard} | {said} |" for heard, said in _stretches(steps)]
-    return "\n".join([*told, "| heard | said |", "|---|---|", *rows, ""] if rows else told)
+    return "\n".join([*told, "| heard | written |", "|---|---|", *rows, ""] if rows else told)
 
 
 def _stretches(steps: list[Step]) -> list[tuple[str, str]]:
-    """Words heard, and the words said before the next was heard."""
+    """Rows of words heard and the words written before the next word was heard."""
     rows: list[tuple[str, str]] = []
     for step in steps:
         heard, said = rows[-1] if rows else ("", "")
