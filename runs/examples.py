@@ -72,8 +72,8 @@ def _opening(translator: Translator) -> str:
     return (
         "# Examples, step by step\n\n"
         f"What the bundled model writes with the policy that it recommends, `{translator.policy}`. Each row of a table has the words "
-        "that were heard, and the words that appeared before the next word was heard. A word appears when the next one begins, so the tables "
-        "show each word a little later than it was decided. Nothing written is changed later.\n\n"
+        "that were heard, and the words that appeared before the next word was heard. A word appears when the next one begins, so the "
+        "tables show each word a little later than it was decided. Nothing written is changed later.\n\n"
         "The sentences were chosen to show difficulties and are not a fair sample; [results](results.md) has the scores. All outputs are "
         "shown as they came out, and the line below each says what is wrong with it. The worst mistakes say the opposite of the "
         'source: German often puts "nicht" late, and the model may have committed itself before.\n\n'
