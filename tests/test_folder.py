@@ -78,11 +78,11 @@ def change(path: Path, edit: Callable[[dict[str, Any]], object]) -> None:
         (lambda c: c["model"]["capsules"].update(width="x"), "model.capsules.width is 'x'"),
         (lambda c: c["model"]["capsules"].update(scale=0), "model.capsules.scale is 0"),
         (lambda c: c["model"]["capsules"].update(with_=1), "no capsule setting named 'with_'"),
-        (lambda c: c["files"].update({"decoder.onnx": "0"}), "decoder.onnx alone"),
-        (lambda c: c["files"].update({"encoder.onnx": "0"}), "encoder.onnx alone"),
+        (lambda c: c["files"].update({"decoder.onnx": "0"}), "only decoder.onnx"),
+        (lambda c: c["files"].update({"encoder.onnx": "0"}), "only encoder.onnx"),
         (lambda c: c["files"].update({"../other": "0"}), "not a plain file name"),
-        (lambda c: c["files"].update({"gone.bin": "0"}), "lacks its file gone.bin"),
-        (lambda c: c["files"].update({"weights.bin": "0"}), "not the file the model was made with"),
+        (lambda c: c["files"].update({"gone.bin": "0"}), "has no file gone.bin"),
+        (lambda c: c["files"].update({"weights.bin": "0"}), "has changed since the model was made"),
     ],
 )
 def test_a_wrong_config_is_one_sentence(made: Path, edit: Callable[[dict[str, Any]], object], says: str) -> None:
@@ -123,7 +123,7 @@ def test_vocabularies_that_were_swapped_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_truncated_file_never_loads(made: Path) -> None:
     (made / "weights.bin").write_bytes(b"weight")
-    with pytest.raises(ModelError, match="weights.bin is not the file"):
+    with pytest.raises(ModelError, match="weights.bin has changed"):
         Folder.open(made)
 
 

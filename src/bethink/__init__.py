@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})  # those that are loaded when they are asked for, too
+    return sorted({*globals(), *__all__})  # also the names that __getattr__ loads on demand
 
 
 def __getattr__(name: str) -> object:

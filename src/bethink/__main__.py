@@ -1,4 +1,4 @@
-"""`python -m bethink` is the command `bethink`."""
+"""`python -m bethink` does the same as the command `bethink`."""
 
 import sys
 

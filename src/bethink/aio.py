@@ -1,7 +1,7 @@
-"""The asyncio API: any number of sessions in one event loop, and one thread that drives one engine for all of them.
+"""The asyncio API: many sessions in one event loop, and one thread that runs one engine for all of them.
 
-Everything is bounded. Whoever feeds faster than the engine translates waits in `feed`; whoever stops reading stops its own session,
-once the sentence in flight is written, and no other. A session's steps do not depend on the others.
+All queues are bounded. `feed` waits while the engine is behind. A session whose steps nobody reads stops after the sentence in
+flight; other sessions go on. The steps of a session do not depend on other sessions.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from bethink.translator import Translator
 class AsyncTranslator:
     """One model for many speakers: `async with AsyncTranslator("toy") as live: print(await live.translate("te riki ."))`.
 
-    Belongs to the event loop in which it was entered. The model may be a `Translator` at hand, which other threads may go on
-    using, or the name or folder of one, loaded on entering.
+    It belongs to the event loop in which it was entered. The model is a `Translator`, which other threads may use at the same time,
+    or the name or folder of a model, which is loaded on entering.
     """
 
     def __init__(self, model: Translator | str | os.PathLike[str], *, batch: int = 64) -> None:
-        """`batch` is how many streams one call of the model advances; those left over come first in the next."""
+        """`batch`: how many streams one call of the model may advance; streams left out come first in the next call."""
         self._model = model
         self._batch = batch
         self._thread: EngineThread | None = None
@@ -43,7 +43,7 @@ class AsyncTranslator:
         loop = asyncio.get_running_loop()
 
         def wake(mailboxes: Sequence[Mailbox]) -> None:
-            with contextlib.suppress(RuntimeError):  # a loop that is gone has nobody left to wake
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 loop.call_soon_threadsafe(_wake, mailboxes)
 
         self._thread = EngineThread(Engine(self._model.backend, batch=self._batch), wake)
@@ -66,17 +66,17 @@ class AsyncTranslator:
         return self._model
 
     def session(self, policy: str | Policy | None = None, *, begin: ResumePoint | None = None) -> AsyncSession:
-        """One speaker. A policy that the model cannot serve raises at once. Close it, or use it in `async with`."""
+        """A session for one speaker. Raises if the model cannot serve the policy. Close it, or use `async with`."""
         return AsyncSession(self.translator, self._running, self.translator.served(policy), begin)
 
     async def translate(self, text: str, policy: str | Policy | None = None) -> str:
-        """A whole text, however long, beside whatever else is being translated."""
+        """Translate a whole text of any length, while other sessions go on."""
         return shown([step async for step in self.stream([text], policy)])
 
     async def stream(
         self, chunks: AsyncIterable[str] | Iterable[str], policy: str | Policy | None = None
     ) -> AsyncIterator[Step]:
-        """Steps as text arrives, however it is cut. Chunks that take time to come must come from an async iterable."""
+        """Steps while text arrives, cut anywhere. Use an async iterable if chunks take time to arrive."""
         async with self.session(policy) as session:
             feeding = asyncio.create_task(session.feed_all(chunks))
             try:
@@ -87,7 +87,7 @@ class AsyncTranslator:
                 await asyncio.wait([feeding])
 
     def counters(self) -> Counters:
-        """What is going on, for metrics; may be called from any thread."""
+        """Counters for metrics; may be called from any thread."""
         return self._running.counters()
 
     @property
@@ -98,27 +98,27 @@ class AsyncTranslator:
 
 
 class AsyncSession:
-    """One speaker's text on its way: `feed` it, `finish` it, and read its steps with `async for`.
+    """One speaker's text: `feed` text, `finish` it, and read the steps with `async for`.
 
-    The steps of a text end where it was finished; then the session can be used again for a text of its own. `close` drops everything
-    at once, as when a speaker hangs up. Feed and read in two tasks: a long text cannot be fed whole while nobody reads.
+    The iteration ends with the last step of the finished text; then the session can take another text. `close` drops everything
+    at once. Feed and read in two tasks: `feed` waits if nobody reads.
     """
 
     def __init__(
         self, translator: Translator, thread: EngineThread, policy: Policy, begin: ResumePoint | None = None
     ) -> None:
-        self.policy = policy  # the last one asked for
+        self.policy = policy  # the last one set by `change`
         self._translator = translator
         self._thread = thread
-        self._news = asyncio.Event()  # there may be steps, room or an error
-        self._feeding = asyncio.Lock()  # so that two tasks which feed at once do not mix their texts
+        self._news = asyncio.Event()  # set when there may be steps, room for text, or an error
+        self._feeding = asyncio.Lock()  # keeps the texts of two tasks apart that feed at the same time
         session = translator.session(policy, engine=thread.engine, begin=begin)
         self._mailbox = Mailbox(session, self._news.set)
         thread.open(self._mailbox)
 
     @property
     def waited(self) -> float:
-        """Seconds that the newest word read has spent in the engine: what translating and waiting for others cost."""
+        """Seconds that the newest word read has spent in the engine, computing and waiting for other streams."""
         return self._mailbox.session.waited
 
     @property
@@ -126,27 +126,27 @@ class AsyncSession:
         return self._mailbox.closed
 
     async def feed(self, text: str) -> None:
-        """Append text, cut anywhere; returns when it was taken, and waits while the engine is far behind.
+        """Append text, cut anywhere; waits while the engine is far behind.
 
-        A feed that is cancelled while it waits may have been taken in part.
+        If it is cancelled while it waits, a part of the text may have been taken.
         """
         require_text(text, "the text")
         await self._put(*(text[start : start + PIECE] for start in range(0, len(text), PIECE)))
 
     async def change(self, policy: str | Policy) -> None:
-        """Another policy, for sentences whose first word is completed by text fed from now on.
+        """Use another policy for sentences whose first word is completed by text fed from now on.
 
-        Raises at once for one that the model cannot serve.
+        Raises at once if the model cannot serve it.
         """
         self.policy = self._translator.served(policy)
         await self._put(self.policy)
 
     async def finish(self) -> None:
-        """The text is complete: what is left of it is translated, and the iteration over its steps ends there."""
+        """End the text: the rest is translated, and the iteration ends with the last step."""
         await self._put(None)
 
     async def feed_all(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
-        """Feed all chunks and finish; if they end with an error or are cancelled, the reader sees it."""
+        """Feed all chunks and finish. If the chunks raise an error or are cancelled, the reader gets that error."""
         try:
             if isinstance(chunks, AsyncIterable):
                 async for chunk in chunks:
@@ -158,11 +158,11 @@ class AsyncSession:
         except asyncio.CancelledError:
             self._fail(UsageError("the chunks were cancelled before the text was complete; open another session"))
             raise
-        except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything
+        except Exception as error:  # noqa: BLE001 - the caller's iterable may raise anything
             self._fail(error)
 
     def close(self) -> None:
-        """Drop everything in flight; whoever reads comes to the end, whoever feeds gets an error."""
+        """Drop everything in flight: reading ends, feeding raises an error."""
         self._thread.close(self._mailbox)
         self._news.set()
 
@@ -175,7 +175,7 @@ class AsyncSession:
         raise StopAsyncIteration
 
     async def some(self, most: int) -> list[Step]:
-        """The steps that are there, at least one of them and at most so many; none where the text ends."""
+        """The steps that are ready, at least 1 and at most `most`; waits for the first. Empty at the end of the text."""
         mailbox = self._mailbox
         steps: list[Step] = []
         while mailbox.closed or not mailbox.outbox:

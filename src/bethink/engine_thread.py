@@ -1,8 +1,8 @@
-"""One thread that drives one engine for many sessions, each of which has a mailbox.
+"""One thread that runs one engine for many sessions; each session has a mailbox.
 
-Whoever holds a mailbox, an event loop for example, puts text in and takes steps out; the thread does the rest and says which mailboxes
-to look at again. All of it is bounded: text that does not fit waits outside, and a session whose steps nobody takes is left alone
-once its sentence in flight is written.
+The holder of a mailbox (an event loop, for example) puts text in and takes steps out. The thread runs the engine and reports which
+mailboxes have news. Both queues of a mailbox are bounded: a holder waits while the inbox is full, and a session with a full outbox
+pauses after its sentence in flight.
 """
 
 from __future__ import annotations
@@ -22,32 +22,33 @@ from bethink.policy import Action, Policy
 from bethink.session import Session
 from bethink.trace import Step
 
-PIECE = 128  # characters: the most that is taken from one mailbox in one round
+PIECE = 128  # characters taken from one mailbox in one round, at most
 INBOX = 64  # pieces of text that may wait in a mailbox
-OUTBOX = 128  # steps that may wait in a mailbox before its session has to wait
-PACE = 2.5  # words per second: a speaker
-WIDE = 16  # decoder rows in a round from which on a row costs about the same, however many there are
+OUTBOX = 128  # steps that may wait in a mailbox before its session pauses
+PACE = 2.5  # words per second of a typical speaker
+WIDE = 16  # decoder rows in a round; from here on a row costs about the same, however many there are
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What an engine thread is doing and has done, for metrics."""
+    """The state and the totals of an engine thread, for metrics."""
 
     sessions: int  # open now
-    ready: int  # streams that can move now
+    ready: int  # streams that can go on now
     queued: int  # pieces of text that wait in mailboxes
     batch: int  # streams in the last round
-    rounds: int  # batched model calls, since the start like all below
+    rounds: int  # batched model calls since the start; the counts below are totals too
     rows: int  # decoder positions computed
     written: int  # target tokens, ends of sentences included
-    failures: int  # times the model failed, each of which ended the sessions then open
-    capacity: float = math.inf  # speakers that the engine could follow all the time, by what words have cost lately
+    failures: int  # times the model failed; each time all open sessions ended
+    capacity: float = math.inf  # speakers that the engine could follow, estimated from the recent cost of words
 
 
 class Cost:
-    """What a source word costs: an exponential average over wide rounds, with a half-life of 70 of them.
+    """What a source word costs: an exponential average with a half-life of 70 rounds.
 
-    Narrow rounds are left out: a row costs more there, and some rows are guesses, so they say nothing about many speakers.
+    Rounds with fewer than WIDE rows are ignored: a row costs more there and some rows are guesses, so they do not predict the cost
+    with many speakers.
     """
 
     def __init__(self) -> None:
@@ -59,22 +60,22 @@ class Cost:
 
     @property
     def capacity(self) -> float:
-        """Speakers that would take all of the engine's time; infinite before anything is known."""
+        """The number of speakers that would use all of the engine's time; infinite before anything was measured."""
         return self._words / (PACE * self._seconds) if self._words and self._seconds else math.inf
 
 
 class Mailbox:
-    """One session's two queues. Its holder appends to `inbox` and pops from `outbox`; the rest is the engine thread's."""
+    """The two queues of a session. The holder appends to `inbox` and pops from `outbox`; the engine thread does the rest."""
 
     def __init__(self, session: Session, wake: Callable[[], None]) -> None:
         self.session = session
-        self.wake = wake  # called by the holder's side when there are steps, room or an error
+        self.wake = wake  # called on the holder's side when there are steps, room for text, or an error
         self.inbox: deque[tuple[float, str | Policy | None]] = deque()  # when it arrived, and what; None ends the text
         self.outbox: deque[Step | None] = deque()  # None ends the steps of a text
-        self.closed = False  # set by the holder: everything in flight is to be dropped
+        self.closed = False  # set by the holder: drop everything in flight
         self.error: Exception | None = None
-        self.noted = False  # whether the thread has been told to look here
-        self.news = False  # whether the holder should look here
+        self.noted = False  # whether this mailbox is in the thread's queue
+        self.news = False  # whether there is something new for the holder
         self._finishing = False
 
     @property
@@ -87,7 +88,7 @@ class Mailbox:
         return not self.full and (self.session.moving or bool(self.inbox))
 
     def feed(self) -> None:
-        """Feed the session, as much as one round may; not while a sentence waits for the one before it."""
+        """Feed the session what one round may take, unless a sentence waits for the one before it."""
         taken = 0
         stops = self.closed or self.full or self._finishing
         while self.inbox and taken < PIECE and not (stops or self.session.backlog):
@@ -103,7 +104,7 @@ class Mailbox:
             self.news = True
 
     def collect(self) -> list[Step]:
-        """Give out the new steps, if there is room for them."""
+        """Move new steps to the outbox, if there is room."""
         if self.full:
             return []
         steps = self.session.collect()
@@ -117,10 +118,10 @@ class Mailbox:
 
 
 class EngineThread(threading.Thread):
-    """Start it, open mailboxes, and `stop` it; mailboxes may be opened and closed at any time."""
+    """`start` it, `open` and `close` mailboxes at any time, and `stop` it."""
 
     def __init__(self, engine: Engine, wake: Callable[[Sequence[Mailbox]], None]) -> None:
-        """`wake` is called in this thread with mailboxes whose holders should look again."""
+        """`wake` is called in this thread with the mailboxes that have news."""
         super().__init__(name="bethink", daemon=True)
         self.engine = engine
         self._wake = wake
@@ -141,13 +142,13 @@ class EngineThread(threading.Thread):
         self.note(mailbox)
 
     def note(self, mailbox: Mailbox) -> None:
-        """The holder did something. Queued once, however often it is said before the thread looks."""
+        """Tell the thread that the holder did something. Calls before the thread looks count once."""
         if not mailbox.noted:
             mailbox.noted = True
             self._notes.put(mailbox)
 
     def stop(self) -> list[Mailbox]:
-        """No more rounds after this one; the mailboxes that were still open."""
+        """End after this round; returns the mailboxes that were still open."""
         left = list(self._mailboxes)
         for mailbox in left:
             self.close(mailbox)
@@ -166,13 +167,13 @@ class EngineThread(threading.Thread):
         while self.listen():
             try:
                 self.round()
-            except Exception as error:  # noqa: BLE001 - whatever a model throws must reach those who wait for it
+            except Exception as error:  # noqa: BLE001 - any error of the model must reach those who wait
                 self._fail(error)
         for mailbox in self._active:
             mailbox.session.abandon()
 
     def listen(self) -> bool:
-        """Note which mailboxes have something new, waiting for one if there is nothing else to do; False at the end."""
+        """Collect the mailboxes with news; wait for one if there is nothing else to do. False when the thread should end."""
         while True:
             try:
                 mailbox = self._notes.get(block=not (self._active or self.engine.ready))
@@ -180,11 +181,11 @@ class EngineThread(threading.Thread):
                 return True
             if mailbox is None:
                 return False
-            mailbox.noted = False  # before its queues are looked at, so that nothing is missed
+            mailbox.noted = False  # before its queues are read, so that no news is missed
             self._active[mailbox] = None
 
     def round(self) -> None:
-        """Feed all sessions, let the engine make one round, and give out the steps."""
+        """Feed all sessions, run one round of the engine, and hand out the steps."""
         mailboxes = list(self._active)
         began, rows, read = time.monotonic(), self.engine.rows, self._read
         for mailbox in mailboxes:
@@ -214,7 +215,7 @@ class EngineThread(threading.Thread):
             self._wake(mailboxes)
 
     def _attend(self, mailbox: Mailbox, act: Callable[[Mailbox], None]) -> None:
-        """What goes wrong with one session is that session's alone."""
+        """An error in one session ends only that session."""
         if mailbox.error is None:
             try:
                 act(mailbox)
@@ -222,7 +223,7 @@ class EngineThread(threading.Thread):
                 self._break(mailbox, error)
 
     def _fail(self, error: Exception) -> None:
-        """The model failed in the middle of a round: no caches can be trusted any more, so every session ends."""
+        """The model failed in the middle of a round: its caches may be wrong, so every session ends."""
         self._failures += 1
         mailboxes = list(self._mailboxes | self._active.keys())
         for mailbox in mailboxes:
@@ -237,5 +238,5 @@ class EngineThread(threading.Thread):
         mailbox.error, mailbox.news = error, True
         self._mailboxes.discard(mailbox)
         self._active.pop(mailbox, None)
-        with contextlib.suppress(Exception):  # a broken model may not even close what it has open
+        with contextlib.suppress(Exception):  # after a failure, closing may fail too
             mailbox.session.abandon()

@@ -1,4 +1,4 @@
-"""Every error bethink raises on purpose, each message one sentence a user can act on.
+"""All errors that bethink raises on purpose. Each message is one sentence that tells the user what to do.
 
 BethinkError
 ├── UsageError         a wrong flag, name or setting; the command line exits with 2
@@ -17,7 +17,7 @@ from pathlib import Path
 
 
 class BethinkError(Exception):
-    """The root: catch this to catch everything bethink raises on purpose."""
+    """The base class: catch it to catch every error that bethink raises on purpose."""
 
     exit_code = 1
 
@@ -39,14 +39,14 @@ class TrainingError(BethinkError):
 
 
 class MissingExtra(BethinkError):
-    """Raised where a verb needs an optional part; names the command that installs it."""
+    """An optional part is missing; the message names the command that installs it."""
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the '{extra}' extra; install it with: {install_command(extra)}")
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra to this installation, whether it came from a clone, a wheel, a URL or an index."""
+    """The command that adds an extra to this installation (from a clone, a wheel, a URL or an index)."""
     import json
     import shlex
     import shutil
@@ -70,7 +70,7 @@ def install_command(extra: str) -> str:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UsageError:
-    """The error for a name that is not in a list: says what there is and what was probably meant."""
+    """The error for an unknown name: lists the known names and suggests the closest one."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f" Did you mean '{close[0]}'?" if close else ""

@@ -1,4 +1,4 @@
-"""Atomic writes: a file or folder appears under its name only when it is complete and on disk. Reading JSON with clear errors."""
+"""Atomic writes (a file or folder appears only when it is complete and on disk), and reading JSON with clear errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
-    """The JSON object in a file; raises `error` if there is no file or it holds something else."""
+    """The JSON object in a file; raises `error` if the file is missing or holds something else."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except OSError as reason:
@@ -45,7 +45,7 @@ def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
 
 
 def not_utf8(name: str | os.PathLike[str], error: UnicodeDecodeError, line: int = 1) -> str:
-    """The sentence about a text that is not UTF-8; the bytes of `error` begin in `line`. UTF-16 begins with 0xfe or 0xff."""
+    """The message for a text that is not UTF-8; the bytes of `error` begin in `line`. UTF-16 begins with 0xfe or 0xff."""
     line, byte = line + error.object[: error.start].count(b"\n"), error.object[error.start]
     return (
         f"{os.fspath(name)}, line {line} is not UTF-8 (it has a byte 0x{byte:02x}); "
@@ -71,7 +71,7 @@ def new_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _with_name(path: Path) -> Iterator[None]:
-    """An error about the temporary name is raised again with the name that the user gave."""
+    """Replace the temporary name in an error by the name that the user gave."""
     try:
         yield
     except OSError as error:

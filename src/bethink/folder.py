@@ -1,4 +1,4 @@
-"""A model folder: everything a model needs, described by its own config.json and checked by hash before it is used."""
+"""Model folders: all files of a model, described by config.json and checked by hash before use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Folder:
 
     @classmethod
     def open(cls, path: Path) -> Folder:
-        """Reads and checks a folder: known format, every file there and unchanged."""
+        """Read a folder and check it: its format is known, no file is missing or changed."""
         folder = cls(path, _read_config(path))
         folder._check_files()
         return folder
@@ -41,7 +41,7 @@ class Folder:
 
     @property
     def policy(self) -> str:
-        """The policy the model's makers recommend."""
+        """The policy that the model recommends."""
         return str(self.config["policy"])
 
     @property
@@ -50,7 +50,7 @@ class Folder:
 
     @property
     def fingerprint(self) -> str:
-        """What tells a model from others of its name: the hash of the hashes of its files."""
+        """Tells apart models of the same name: a hash of the hashes of their files."""
         return hashlib.sha256(json.dumps(self.config["files"], sort_keys=True).encode()).hexdigest()[:12]
 
     @functools.cached_property
@@ -84,10 +84,10 @@ class Folder:
             if Path(name).name != name:
                 raise ModelError(f"{self.path / CONFIG} names the file '{name}', which is not a plain file name")
             if not (self.path / name).is_file():
-                raise ModelError(f"the model in {self.path} lacks its file {name}; copy or export the model again")
+                raise ModelError(f"the model in {self.path} has no file {name}; copy or export the model again")
             if sha256(self.path / name) != digest:
                 raise ModelError(
-                    f"{self.path / name} is not the file the model was made with; copy or export the model again"
+                    f"{self.path / name} has changed since the model was made; copy or export the model again"
                 )
 
 
@@ -101,7 +101,7 @@ def create(
     policy: str,
     about: dict[str, Any],
 ) -> Folder:
-    """Complete a folder whose other `files` already lie in `path`: vocabularies, then config.json last."""
+    """Complete a folder that already holds `files`: write the vocabularies and, last, config.json."""
     entries = {side: _save_vocabulary(path, side, vocabulary) for side, vocabulary in vocabularies.items()}
     names = [*files, *(entry["file"] for entry in entries.values())]
     config = {
@@ -118,10 +118,10 @@ def create(
 
 
 def find(name: str | os.PathLike[str]) -> Path:
-    """Where a model is: a folder, or a name looked up in ./models, $BETHINK_MODELS, the user's cache and the package."""
+    """Find a model: a folder, or a name in ./models, $BETHINK_MODELS, the user's cache or the package."""
     if not isinstance(name, str | os.PathLike):
         raise UsageError(f"the model must be a name or a folder, as in 'de-en', not {type(name).__name__}")
-    for place in (Path(name), Path(name) / "model"):  # a run holds its model in a folder of its own
+    for place in (Path(name), Path(name) / "model"):  # a run keeps its model in RUN/model
         if (place / CONFIG).is_file():
             return place
     places = list(_places())
@@ -180,7 +180,7 @@ def _read_config(path: Path) -> dict[str, Any]:
 
 
 def _check_parts(config: dict[str, Any]) -> None:
-    """Whether what stands beside the model's sizes is of the right kind and complete."""
+    """Check the other parts of config.json: types, vocabularies and graphs."""
     for name in ("source", "target", "files", "about"):
         if not isinstance(config.get(name, {}), dict):
             raise ModelError(f"'{name}' is {config[name]!r}, expected an object")
@@ -193,4 +193,4 @@ def _check_parts(config: dict[str, Any]) -> None:
             raise ModelError(f"its vocabulary {config[side]['file']} is not among its files")
     graphs = [graph for graph in GRAPHS if graph in files]
     if len(graphs) == 1:
-        raise ModelError(f"it has {graphs[0]} alone, expected {' and '.join(GRAPHS)} together, or neither")
+        raise ModelError(f"it has only {graphs[0]}, expected {' and '.join(GRAPHS)}, or neither")

@@ -1,10 +1,10 @@
-"""An agent for SimulEval 1.1.4: the same model, policy and engine, asked by the field's own evaluator.
+"""An agent for SimulEval 1.1.4: runs the same model, policy and engine under that evaluator.
 
     simuleval --agent-class bethink.simuleval.Agent --model toy --policy pe:k=1,rho=0.2,r=8 \\
               --source source.txt --target reference.txt --output results
 
-SimulEval asks once per source word and splits what it gets at white space, so all that a word makes possible is handed over in one
-action, in whole words. A line is one sentence, as in `bethink evaluate`, whose scores are the same.
+SimulEval calls `policy` once per source word and splits the answer at white space. So the agent returns everything that a source
+word allows in one action, in whole words. A line is one sentence, as in `bethink evaluate`; the scores are the same.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Agent(TextToTextAgent):  # type: ignore[misc]
-    """Streams each sentence through the engine, word by word."""
+    """Sends each sentence through the engine, word by word."""
 
     def __init__(self, args: Namespace) -> None:
         self._translator = Translator(args.model or DEFAULT, threads=args.threads)
@@ -46,7 +46,9 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
     @staticmethod
     def add_args(parser: ArgumentParser) -> None:
         parser.add_argument("--model", help="a model folder or the name of one (default: de-en)")
-        parser.add_argument("--policy", help="when to speak, as in pe:k=3,rho=0.24,r=2 (default: the model's own)")
+        parser.add_argument(
+            "--policy", help="when to write, as in pe:k=3,rho=0.24,r=2 (default: what the model recommends)"
+        )
         parser.add_argument("--threads", type=int, default=0, help="processor threads (default: all cores)")
 
     def reset(self) -> None:
@@ -55,7 +57,7 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
             self._engine.abandon(self._sentence.stream)
         self._sentence = None
         self._segmenter = Segmenter(self._translator.source)
-        self._heard = 0  # of SimulEval's words
+        self._heard = 0  # source words taken from SimulEval so far
 
     def policy(self) -> Any:
         finished = self.states.source_finished
@@ -73,7 +75,7 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
         return WriteAction(text, finished=finished) if text or finished else ReadAction()
 
     def _new_words(self, finished: bool) -> list[Word]:
-        """What came in since the last call, as the model reads it; a line is one sentence, so its boundaries say nothing."""
+        """The words since the last call; a line is one sentence, so boundaries inside it are ignored."""
         fresh = self.states.source[self._heard :]
         self._heard += len(fresh)
         events = self._segmenter.feed("".join(f"{word} " for word in fresh))

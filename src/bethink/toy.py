@@ -1,4 +1,4 @@
-"""A small invented language pair whose verbs end the source clause but come early in the target: to translate it, wait.
+"""An invented language pair: verbs end the source clause but come early in the target, so a translator has to wait.
 
     sentence  = clause (joint clause){0,2} "."
     clause    = subject  companion{0,4} verb    →  subject  verb  companion{0,4}    the verb has to be waited for
@@ -8,8 +8,8 @@
     phrase    = determiner [adjective] noun     →  number: on the determiner in the source,
                                                    on adjective, noun and verb in the target
 
-Everything in the target follows from the whole source. A verb is drawn apart from all else, so nothing before it gives it
-away, and a fixed lag is too short for some clauses and too long for others.
+The target is determined by the whole source. Verbs are drawn independently, so nothing before a verb predicts it. A fixed lag is
+too short for some clauses and too long for others.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _words(count: int, syllables: int, ending: str, onsets: str, vowels: str, rn
 
 
 def _lexicon() -> Lexicon:
-    """The same words always: a seed chooses sentences, not a language. The endings keep the word classes apart."""
+    """Always the same words: a seed changes the sentences, not the language. Endings keep word classes apart."""
     rng = random.Random("bethink")
 
     def pairs(count: int, syllables: int, source_ending: str, target_ending: str) -> dict[str, str]:

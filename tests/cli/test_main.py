@@ -81,7 +81,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["evaluate", "--source", "a"], "--reference is missing"),
         (
             ["evaluate", "--source", "a", "--reference", "b", "--out", "c", "--model", "m", "--models", "n"],
-            "do not go together",
+            "cannot be combined",
         ),
     ],
 )

@@ -387,7 +387,7 @@ def test_answers_that_cannot_be_understood_end_the_stream(frame: object) -> None
         async with stub(READY, frame) as url, Client(url) as client:
             await anext(client)
 
-    with pytest.raises(Refusal, match="does not speak the live protocol"):
+    with pytest.raises(Refusal, match="does not follow the live protocol"):
         play(scene)
 
 
@@ -434,7 +434,7 @@ def test_what_crosses_with_hanging_up_for_silence_is_said_again() -> None:
         await socket.send(json.dumps({**READY, "limits": {"message": 65536, "idle": 600}}))
         heard.append(json.loads(await socket.recv())["text"])
         if len(heard) == 1:  # it came too late: the server was about to hang up
-            await socket.send(json.dumps({**TOO_MUCH, "code": "idle", "message": "nothing was said for too long"}))
+            await socket.send(json.dumps({**TOO_MUCH, "code": "idle", "message": "no message came for too long"}))
             await socket.close(4408)
         else:
             again.set()

@@ -172,7 +172,7 @@ def test_silence(model: Model) -> None:
         assert "no 'start' came in time: 1 seconds" in check(made, "idle", 4408)["message"]
     with running(model, idle=0.1) as made:
         said = check(made, "idle", 4408, start(), text("te riki "))["message"]
-        assert "nothing was said for too long: 0.1 seconds" in said
+        assert "no message came for too long: 0.1 seconds" in said
 
 
 def test_connections_that_say_nothing_are_closed(model: Model) -> None:

@@ -1,4 +1,4 @@
-"""The command line: the list of verbs; every error ends as one sentence on stderr and an exit code."""
+"""The command line: the list of commands. Every error becomes one sentence on stderr and an exit code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for the signals SIGI
 
 
 class Parser(argparse.ArgumentParser):
-    """Argparse whose errors are reported like all others."""
+    """Argparse that raises its errors as UsageError."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}; see: {self.prog} --help")
@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command; returns the exit code."""
     _speak_utf8()
     try:
         _require_stdout()
@@ -75,13 +75,13 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _require_stdout() -> None:
-    """If it was closed, the next file opened would get its number, and what is printed would go into that file."""
+    """If stdout is closed, the next file opened gets its number, and printed text would go into that file."""
     if sys.stdout is None:
         raise DataError("there is no standard output to write to; send it to /dev/null if it is not wanted")
 
 
 def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> None:
-    """Argparse takes `key=value` only next to the recipe; accept it after flags as well."""
+    """Argparse accepts `key=value` only right after the recipe; accept it after flags too."""
     wrong = [word for word in rest if word.startswith("-") or not hasattr(args, "settings")]
     if wrong:
         raise UsageError(f"unrecognized arguments: {' '.join(wrong)}; see: bethink {name} --help")
@@ -90,7 +90,7 @@ def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> 
 
 
 def _require_verb(name: str, top: argparse.ArgumentParser) -> None:
-    """Suggest the verb that was probably meant, which argparse does not."""
+    """For an unknown command, suggest a similar one; argparse does not."""
     verbs = next(action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction))
     if not name.startswith("-") and name not in verbs:
         raise unknown("command", name, verbs)
@@ -115,7 +115,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _abandon_stdout() -> None:
-    """Python would try to write the rest at exit, and complain again."""
+    """Otherwise Python would try to write the rest at exit and report the error again."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -125,7 +125,7 @@ def _abandon_stdout() -> None:
 
 
 def _speak_utf8() -> None:
-    """Texts are UTF-8 whatever the terminal's locale says."""
+    """Print UTF-8, whatever the locale says."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(encoding="utf-8")

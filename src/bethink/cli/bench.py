@@ -46,7 +46,7 @@ class Cost:
     tokens: int  # written, end-of-sentence included
     rounds: int  # batched model calls
     rows: int  # decoder positions computed
-    ratio: float | None = None  # seconds per token ÷ those of the first wait-k, run by run; the median
+    ratio: float | None = None  # median over runs of: seconds per token ÷ those of the first wait-k
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -67,9 +67,9 @@ def add(verbs: Verbs) -> None:
         "bench",
         "measure speed, model calls and memory",
         "Translates sentences with every policy given and measures per written token: time, batched model calls (rounds) and decoder "
-        "positions (rows); also the time to load the model and to its first word, and the peak memory of the process. The text is there "
-        "at once: nothing waits for a speaker. Policies take turns, and the fastest run of each counts. If wait-k is among them, the "
-        "others are also given as a multiple of its time.",
+        "positions (rows); also the time to load the model and to its first word, and the peak memory of the process. The whole "
+        "text is there at once; nothing waits for a speaker. Policies take turns, and the fastest run of each counts. If wait-k is among "
+        "them, the others are also given as a multiple of its time.",
         (
             "",
             "--policy wait-k:k=3 pe:k=3 --threads 1",
@@ -112,7 +112,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def served(translator: Translator) -> list[Policy]:
-    """What the model recommends, and one policy of every kind that it can serve, at the same k."""
+    """The recommended policy, and one of every other kind that the model can serve, with the same k."""
     k = getattr(translator.policy, "k", 3)
     found: list[Policy] = [translator.policy]
     for kind in RULES.values():
@@ -125,7 +125,7 @@ def served(translator: Translator) -> list[Policy]:
 
 
 def first_word(translator: Translator, line: str) -> float:
-    """Seconds until a model just loaded shows the first word of a sentence that is there at once."""
+    """Seconds until a newly loaded model shows the first word of a sentence."""
     began = time.perf_counter()
     for step in translator.stream([line]):
         if step.action is Action.WRITE and step.text:
@@ -136,7 +136,7 @@ def first_word(translator: Translator, line: str) -> float:
 def race(
     translator: Translator, lines: Sequence[str], policies: Sequence[Policy], streams: int, repeat: int
 ) -> list[Cost]:
-    """The fastest run of each policy, warmed up; they take turns, so that what else the machine does slows all alike."""
+    """The fastest run of each policy, after a warm-up. Policies take turns, so that other load slows all of them alike."""
     runs: dict[Policy, list[Cost]] = {policy: [] for policy in policies}
     for policy in runs:
         _once(translator, lines[:streams], policy, streams)
@@ -166,7 +166,7 @@ def _ratio(done: Sequence[Cost], base: Sequence[Cost] | None) -> float | None:
 
 
 def peak_memory() -> float | None:
-    """Megabytes, if the system counts them."""
+    """Peak memory of this process in megabytes, if the system reports it."""
     try:
         import resource
     except ImportError:

@@ -1,4 +1,4 @@
-"""What the verbs share: help texts, common flags, opening a model, progress bars."""
+"""What the commands share: help texts, common flags, opening a model, progress bars."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def verb(
     examples: tuple[str, ...],
     run: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
-    """A new command: one line for the list, a paragraph and examples for its own help."""
+    """Add a command: `summary` for the list of commands, `about` and `examples` for its own help."""
     made = verbs.add_parser(
         name,
         help=summary,
@@ -40,11 +40,11 @@ def verb(
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Fills the paragraph to the width of the terminal, but leaves policies and examples as they are."""
+    """Wraps the description to the width of the terminal, but leaves policies and examples as they are."""
 
     def add_argument(self, action: argparse.Action) -> None:
         super().add_argument(action)
-        if isinstance(action, argparse._SubParsersAction):  # argparse forgets that commands are indented once more
+        if isinstance(action, argparse._SubParsersAction):  # argparse does not count their extra indent
             self._action_max_length += 2
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -57,9 +57,9 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
     where = "a model folder, or the name of one in ./models, $BETHINK_MODELS, the user's cache or the package (default: de-en)"
     parser.add_argument("--model", metavar="NAME|DIR", nargs="+" if several else None, help=where)
     add_threads(parser)
-    backend = "what computes (default: onnx if the model has ONNX graphs)"
+    backend = "the library that computes (default: onnx if the model has ONNX graphs)"
     parser.add_argument("--backend", choices=("onnx", "torch"), help=backend)
-    device = "where torch computes, as in cuda:0 (default: a GPU if there is one)"
+    device = "the device for torch, as in cuda:0 (default: a GPU if there is one)"
     parser.add_argument("--device", metavar="NAME", help=device)
 
 
@@ -68,10 +68,12 @@ def add_threads(parser: argparse.ArgumentParser) -> None:
 
 
 def add_policy(parser: argparse.ArgumentParser, *, several: bool = False, more: str = "") -> None:
-    """One policy, by default the model's own; or several of them, any number of times."""
+    """--policy with one value, or with several."""
     known = "\n".join(f"  {spec}\n      {about}" for spec, about in listed())
     parser.epilog = f"policies and their defaults:\n{known}\n\n{parser.epilog}"
-    advice = f"when to write: a policy as below, or module:Class of your own{more} (default: what the model recommends)"
+    advice = (
+        f"when to write: a policy listed below, or module:Class for your own{more} (default: what the model recommends)"
+    )
     if several:
         parser.add_argument("--policy", type=load, nargs="+", action="extend", metavar="SPEC", default=[], help=advice)
     else:
@@ -85,13 +87,13 @@ def open_translator(args: argparse.Namespace) -> Translator:
 
 
 def describe(translator: Translator) -> str:
-    """The model's name and, where its makers said so, what it is."""
+    """The model's name and, if there is one, its description."""
     about = translator.about.get("description") or translator.about.get("recipe") or ""
     return f"{translator.name} ({about})" if about else translator.name
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where tables go; a file or pipe gets the width they need instead of a guess at a terminal's."""
+    """The console for tables; 160 columns if the output is a file or a pipe."""
     from rich.console import Console
 
     made = Console(stderr=stderr, highlight=False)
@@ -100,7 +102,7 @@ def console(*, stderr: bool = False) -> Console:
 
 @contextmanager
 def bars() -> Iterator[Callable[[str, int, int], None]]:
-    """How far each part of the work has come (its name, done, total), as bars on a terminal."""
+    """Progress bars on a terminal; call the result with the name of a part, how much is done, and the total."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()

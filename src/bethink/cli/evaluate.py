@@ -1,4 +1,4 @@
-"""`bethink evaluate` and `bethink plot`: policies over a test set, scored; scores as curves."""
+"""`bethink evaluate` scores policies on a test set; `bethink plot` draws the scores as curves."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def _add_evaluate(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "evaluate",
-        "score policies over a test set: quality and latency",
+        "measure quality and latency of policies on a test set",
         "Translates a test set with every policy given, through the same engine that translates live, and writes results.json and, "
-        "for each policy, an instances.log that SimulEval and OmniSTEval read. Every latency has a named profile and every BLEU its "
-        "signature. Scores follow from the log alone: --rescore computes them again without a model.",
+        "for each policy, an instances.log that SimulEval and OmniSTEval read. Every latency names its profile and every BLEU its "
+        "signature. Scores are computed from the log alone: --rescore repeats that without a model.",
         (
             "--source test.de --reference test.en --policy wait-k:3 wait-k:5 pe:k=3 --out results",
             "--source test.de --reference test.en --clock --wpm 150 --out results",
@@ -43,14 +43,16 @@ def _add_evaluate(verbs: Verbs) -> None:
     made.add_argument(
         "--batch", type=count, default=64, metavar="N", help="sentences translated together (default: 64)"
     )
-    clock = "time each sentence, one after the other, for computation-aware latency"
+    clock = "translate one sentence at a time and measure the time, for computation-aware latency"
     made.add_argument("--clock", action="store_true", help=clock)
-    speed = "words per minute of the speaker (default: 150)"
+    speed = "the speaker's words per minute, for --clock (default: 150)"
     made.add_argument("--wpm", type=above_zero, default=150.0, metavar="N", help=speed)
     add_model(made)
-    lags = "one model per lag, wait-1 first: adaptive-wait-k as first published"
+    lags = "one model per lag, wait-1 first, for adaptive-wait-k as first published"
     made.add_argument("--models", nargs="+", metavar="DIR", help=lags)
-    made.add_argument("--rescore", nargs="+", metavar="LOG", help="score these logs again, without model and text")
+    made.add_argument(
+        "--rescore", nargs="+", metavar="LOG", help="compute the scores of these logs again, without model or text"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,7 +77,7 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
                 f"--{flag} is missing; evaluating needs --source FILE --reference FILE --out DIR, or --rescore LOG"
             )
     if args.models and args.model:
-        raise UsageError("--model and --models do not go together; give one of them")
+        raise UsageError("--model and --models cannot be combined; give one of them")
     sources, references = evaluate.load_pairs(args.source, args.reference)
     translator = _per_lag(args) if args.models else open_translator(args)
     policies = args.policy or [translator.policy]
@@ -86,7 +88,7 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
 
 
 def _rescored(log: Path) -> Result:
-    """Scores from the log alone; its names from the results it belongs to or, without them, from its folder."""
+    """Scores from the log; model and policy names from results.json beside it or, without that, from its folder."""
     from bethink import evaluate
 
     scores, beside = evaluate.rescore(log), log.absolute().parent.parent / "results.json"
@@ -109,7 +111,7 @@ def _per_lag(args: argparse.Namespace) -> Translator:
         for side in ("source", "target"):
             if not alike(getattr(first, side), getattr(model, side)):
                 raise ModelError(
-                    f"{name} has another {side} vocabulary than {args.models[0]}; models of several lags must share their vocabularies"
+                    f"{name} and {args.models[0]} have different {side} vocabularies; the models of --models must share theirs"
                 )
     per_lag, name = PerLag([model.backend for model in models]), f"{first.name} and {len(models) - 1} more"
     policy = AdaptiveWaitK(k_max=max(len(models), 2))

@@ -1,4 +1,4 @@
-"""`bethink explain`: one text, word by word: what had been heard, why the word was written, how sure the model was."""
+"""`bethink explain`: for every word written, what had been heard, why it was written, how sure the model was."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bethink.trace import Step, Translation
     from bethink.translator import Translator
 
-LEAST = 0.05  # smaller rises are not shown
+LEAST = 0.05  # smaller rises of the degree are not shown
 
 
 def add(verbs: Verbs) -> None:
@@ -48,7 +48,7 @@ def add(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     text = _heard() if args.text == "-" else args.text.encode(errors="replace").decode()
     _require_some(text.split())
-    if args.out:  # what is missing for the picture is said before anything is printed
+    if args.out:  # a missing library is reported before anything is printed
         from bethink.evaluate import drawing
 
         drawing.require(args.out)
@@ -72,7 +72,7 @@ def _heard() -> str:
 
 
 def _require_some(words: Sequence[object]) -> None:
-    """A text of markup or invisible characters alone has no word to translate."""
+    """Markup and invisible characters alone are not words."""
     if not words:
         raise DataError(
             "there is no word in the text to explain; give a sentence, as in: bethink explain 'Guten Morgen!'"
@@ -127,9 +127,9 @@ def _percent(share: float | None) -> str:
 
 
 def translated(translation: Translation, steps: Sequence[Step]) -> list[tuple[str, float]]:
-    """The source words whose degree rose most by writing a word, in the order of the sentence.
+    """The source words whose degree rose most when a word was written, in the order of the sentence.
 
-    Where the policy did not look ahead, the rise is known from the degrees before the next token.
+    If the policy did not look ahead, the rise is computed from the degrees before the next token.
     """
     word_of = [word for word, count in enumerate(translation.pieces) for _ in range(count)]
     found: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""`bethink serve`: the page and the socket, from one process."""
+"""`bethink serve`: page, WebSocket and HTTP from one process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from bethink.errors import MissingExtra, UsageError
 from bethink.serve.auth import TOKEN, read_token
 from bethink.serve.limits import Limits
 
-LIMITS = {  # limit → what its flag says
-    "streams": "streams open at once; another one is refused",
+LIMITS = {  # limit → help text of its flag
+    "streams": "streams open at once; more are refused",
     "message": "bytes in one message of a socket",
     "body": "bytes in one HTTP request",
     "text": "characters of text on one connection",
-    "idle": "seconds a client may say nothing",
-    "slow": "seconds a client may not read",
+    "idle": "seconds a client may send nothing",
+    "slow": "seconds a client may read nothing",
     "rate": "new streams and requests per second from one address",
-    "burst": "of these, how many may come at once",
-    "lag": "seconds the engine may be behind before no new stream is let in",
-    "drain": "seconds that sentences in flight are given when the server stops",
+    "burst": "how many of these may come at once",
+    "lag": "seconds the engine may be behind before new streams are refused",
+    "drain": "seconds to finish open sentences when the server stops",
 }
 WHOLE = ("streams", "message", "body", "text", "burst")
 
@@ -30,10 +30,10 @@ def add(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "serve",
-        "the page for people and the socket for programs",
+        "start the server: a page for people, a WebSocket for programs",
         "Serves a page on which people follow a speaker in another language, a WebSocket at /v1/stream for programs, "
-        "POST /v1/translate for whole texts, /health and /metrics. Only this machine can reach it unless --host says otherwise. "
-        "The first Ctrl-C or SIGTERM lets the sentences in flight be finished; a second one ends at once.",
+        "POST /v1/translate for whole texts, /health and /metrics. Only this machine can reach it unless --host is given. "
+        "The first Ctrl-C or SIGTERM finishes the open sentences; a second one ends at once.",
         (
             "",
             "--model de-en --port 9000",
@@ -42,11 +42,9 @@ def add(verbs: Verbs) -> None:
         run,
     )
     add_model(made, several=True)
-    add_policy(
-        made, several=True, more="; the first is the default of clients, and those of your own are offered to them"
-    )
+    add_policy(made, several=True, more="; the first is the default for clients, and your own ones are offered to them")
     made.add_argument(
-        "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1, this machine alone)"
+        "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1, this machine only)"
     )
     made.add_argument(
         "--port", type=_port, default=8080, help="the port to listen on; 0 takes a free one (default: 8080)"
@@ -55,18 +53,18 @@ def add(verbs: Verbs) -> None:
         "--batch", type=count, default=64, metavar="N", help="streams in one call of the model (default: 64)"
     )
     made.add_argument(
-        "--token-file", metavar="FILE", help=f"clients must know the token in this file (default: ${TOKEN}, else none)"
+        "--token-file",
+        metavar="FILE",
+        help=f"clients must send the token in this file (default: ${TOKEN}, else no token)",
     )
     made.add_argument(
         "--origin",
         action="append",
         default=[],
         metavar="URL",
-        help="where the page is reached, as in https://live.example.org, or another site that may ask; may be given several times",
+        help="the public address of the page, as in https://live.example.org, or another site that may use the server; may be repeated",
     )
-    made.add_argument(
-        "--proxy", metavar="ADDRESS", help="believe the X-Forwarded-For of the reverse proxy at this address"
-    )
+    made.add_argument("--proxy", metavar="ADDRESS", help="trust X-Forwarded-For from the reverse proxy at this address")
     made.add_argument("--verbose", action="store_true", help="log when streams begin and end")
     for name, what in LIMITS.items():
         made.add_argument(
@@ -89,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     set_up_log(logging.INFO if args.verbose else logging.WARNING)
     limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
     access = Access(args.host, args.origin, read_token(args.token_file))
-    with listen(args.host, args.port) as listening:  # a port that is taken is found out before a model is loaded
+    with listen(args.host, args.port) as listening:  # before the models are loaded: the port may be taken
         policy = args.policy[0] if args.policy else None
         models = [
             Model.load(
@@ -99,13 +97,13 @@ def run(args: argparse.Namespace) -> int:
         ]
         names = [model.name for model in models]
         if len(set(names)) < len(names):
-            raise UsageError(f"--model names models called {', '.join(names)}, but clients need one name for each")
+            raise UsageError(f"the models of --model are named {', '.join(names)}, but each needs a name of its own")
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         print(f"bethink: serving {', '.join(names)} on http://{shown}:{port}", file=sys.stderr, flush=True)
         if not (access.needs_token or is_local(args.host)):
             print(
-                "bethink: anyone who can reach this address can use it; ask for a token with --token-file",
+                "bethink: anyone who can reach this address can use it; --token-file makes a token necessary",
                 file=sys.stderr,
             )
         server(Service(models, limits, access), proxy=args.proxy).run(sockets=[listening])

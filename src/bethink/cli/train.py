@@ -1,4 +1,4 @@
-"""`bethink prepare`, `train`, `average`, `judge` and `export`: from a corpus to a model folder. They need the 'train' extra."""
+"""`bethink prepare`, `train`, `average`, `judge` and `export`: from a corpus to a model folder (with the 'train' extra)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ def _add_prepare(verbs: Verbs) -> None:
         run_prepare,
     )
     _add_recipe(made)
-    made.add_argument("--data", default=".", metavar="DIR", help="the folder of the corpora (default: this one)")
-    made.add_argument("--out", metavar="DIR", help="the folder to make (default: data/RECIPE)")
-    what = "take the vocabularies of this prepared folder or model, to train its model further"
+    made.add_argument(
+        "--data", default=".", metavar="DIR", help="the folder with the corpora (default: the current one)"
+    )
+    made.add_argument("--out", metavar="DIR", help="the folder to create (default: data/RECIPE)")
+    what = "use the vocabularies of this prepared folder or model, in order to continue training it"
     made.add_argument("--like", metavar="DIR", help=what)
 
 
@@ -71,7 +73,7 @@ def _add_train(verbs: Verbs) -> None:
     )
     _add_recipe(made)
     made.add_argument("--data", metavar="DIR", help="a folder made by 'bethink prepare' (default: data/RECIPE)")
-    run = "the run, new or to be continued (default: runs/RECIPE-SYSTEM)"
+    run = "the folder of the run, new or to be continued (default: runs/RECIPE-SYSTEM)"
     made.add_argument("--run", dest="folder", metavar="DIR", help=run)
     made.add_argument("--from", dest="init", metavar="DIR", help="a run or model folder with the initial weights")
     _add_device(made)
@@ -84,7 +86,7 @@ def run_train(args: argparse.Namespace) -> int:
     recipe = Recipe.load(args.recipe, args.settings)
     data, folder = args.data or f"data/{recipe.name}", args.folder or f"runs/{recipe.name}-{recipe.system}"
     model = train(recipe, Path(data), Path(folder), Path(args.init) if args.init else None, args.device)
-    if os.environ.get("RANK", "0") == "0":  # under torchrun, one process speaks for all
+    if os.environ.get("RANK", "0") == "0":  # under torchrun, only one process prints
         print(model)
     return 0
 
@@ -114,7 +116,7 @@ def _add_judge(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "judge",
-        "train a classifier that tells which words will not change",
+        "train the classifier that predicts which words will stay",
         "The model translates text live, and a classifier learns from that: will this token survive once the full source is known? The "
         "policy 'weigh' asks it which words to write at once and which to put off. Needs only source text, a few thousand lines of the "
         "kind to be translated; the translations themselves stay as they are.",
@@ -127,10 +129,10 @@ def _add_judge(verbs: Verbs) -> None:
     made.add_argument("folder", metavar="MODEL", help="a model folder, or a run of 'bethink train'")
     source = "sentences of the source language, one per line, also as .gz or .xz, or a folder made by 'bethink prepare'"
     made.add_argument("--source", required=True, metavar="FILE", help=source)
-    made.add_argument("--to", required=True, metavar="DIR", help="the model folder to make")
+    made.add_argument("--to", required=True, metavar="DIR", help="the model folder to create")
     lines = "number of lines, chosen at random (default: 3000); each takes about 0.4 s on two cores"
     made.add_argument("--lines", type=count, default=3000, metavar="N", help=lines)
-    made.add_argument("--seed", type=int, default=1, metavar="N", help="for that choice (default: 1)")
+    made.add_argument("--seed", type=int, default=1, metavar="N", help="seed of that choice (default: 1)")
     _add_device(made)
     add_threads(made)
 
@@ -171,12 +173,12 @@ def _add_export(verbs: Verbs) -> None:
         run_export,
     )
     made.add_argument("folder", metavar="RUN", help="a run of 'bethink train', or a model folder")
-    made.add_argument("--to", required=True, metavar="DIR", help="the model folder to make")
+    made.add_argument("--to", required=True, metavar="DIR", help="the model folder to create")
     precision = "float32, or int8 for a quarter of the size and more speed (default: float32)"
     made.add_argument("--precision", default="float32", metavar="NAME", help=precision)
     made.add_argument("--policy", metavar="SPEC", help="the policy to recommend (default: the run's)")
     made.add_argument("--name", help="the name of the model (default: that of its folder)")
-    made.add_argument("--about", metavar="TEXT", help="a few words for users on what the model is")
+    made.add_argument("--about", metavar="TEXT", help="a short description of the model for users")
     made.add_argument("--weights", action="store_true", help="include the weights, to run or train it with PyTorch")
 
 
@@ -202,7 +204,7 @@ def _add_device(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def _extra(what: str) -> Iterator[None]:
-    """A package that is not installed is a sentence, a module of ours that is missing a bug."""
+    """Report a missing package as a missing extra; a missing module of bethink itself is a bug and stays an exception."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from bethink.translator import Translator
 
 CHUNK = 1 << 16
-PARTS = re.compile(r"\n|[^\n]+")  # lines and their ends
-SPOKEN = re.compile(r"\n|\S+[^\S\n]*|[^\S\n]+")  # the same, word by word
+PARTS = re.compile(r"\n|[^\n]+")  # lines and line ends
+SPOKEN = re.compile(r"\n|\S+[^\S\n]*|[^\S\n]+")  # words and line ends
 
 
-FIELDS = {  # of a line of --json
+FIELDS = {  # of --json, for --help
     "action": "READ: a source token was taken in; WRITE: a target token was committed",
     "token": "its id in the model's vocabulary",
     "text": "READ: the source word whose first token this is; WRITE: what to append to the translation, spaces included",
@@ -58,11 +58,11 @@ def add(verbs: Verbs) -> None:
         "translate",
         "translate text as it comes in",
         "Translates a file or what comes in on standard input while it is coming in: each target word is printed as soon as it is "
-        "final and is never taken back. A line is a text of its own: its end completes the sentence and the translation. "
-        "Standard output carries the translation and nothing else, unless --json or --watch ask for more.",
+        "final and is never taken back. A line end completes the sentence and the translation. "
+        "Standard output carries the translation and nothing else, unless --json or --watch is given.",
         (
             "speech.txt",
-            "--watch --rate 150 speech.txt        # see it decide, at a speaker's pace",
+            "--watch --rate 150 speech.txt        # shows every decision, at the speed of a speaker",
             "--policy wait-k:k=5 --json < speech.txt | jq .text",
         ),
         run,
@@ -79,9 +79,7 @@ def add(verbs: Verbs) -> None:
         action="store_true",
         help="print every READ and WRITE as one JSON object per line; its fields are listed below",
     )
-    form.add_argument(
-        "--watch", action="store_true", help="for people: show what was heard, what was written, and why then"
-    )
+    form.add_argument("--watch", action="store_true", help="for people: show what was heard, what was written, and why")
     made.add_argument(
         "--rate", type=above_zero, metavar="WPM", help="let the words arrive at this many words per minute"
     )
@@ -102,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _show(args: argparse.Namespace, speaker: Speaker) -> Iterator[Callable[[Step], None]]:
-    """What prints a step in the form that was asked for."""
+    """The function that prints a step in the chosen form."""
     if args.watch:
         from bethink.cli.watch import watching
 
@@ -124,7 +122,7 @@ def _print_text(step: Step) -> None:
 
 
 class Speaker:
-    """A session that yields steps round by round, not only when all are done, and adds up the time spent computing."""
+    """A session that yields its steps after every round of the engine, and measures the time spent computing."""
 
     def __init__(self, translator: Translator, policy: Policy | None) -> None:
         from bethink.engine import Engine
@@ -172,7 +170,7 @@ def _source(name: str | None) -> Iterator[int]:
 
 
 def _parts(texts: Iterator[str], rate: float | None) -> Iterator[str]:
-    """The text as it arrives, line ends apart and the last one added where it is missing; at `rate`, word by word."""
+    """The text as it arrives, split at line ends, with a line end at the end; with `rate`, word by word at that speed."""
     due, part = 0.0, "\n"
     for text in texts:
         due = max(due, time.monotonic())
@@ -186,17 +184,17 @@ def _parts(texts: Iterator[str], rate: float | None) -> Iterator[str]:
 
 
 def _arriving(file: int, decoder: Decoder) -> Iterator[str]:
-    """Text as soon as its bytes are there, even in the middle of a line."""
+    """Text as soon as its bytes arrive, even in the middle of a line."""
     while data := os.read(file, CHUNK):
         yield decoder.decode(data)
     yield decoder.decode(b"", final=True)
 
 
 class Decoder:
-    """UTF-8 as it arrives. Other bytes are replaced, so that a stream goes on; the first of them is reported at once."""
+    """Decodes UTF-8 as it arrives. Invalid bytes are replaced, so that a stream goes on; the first one is reported at once."""
 
     def __init__(self, name: str) -> None:
-        self.damaged = False  # whether there were other bytes
+        self.damaged = False  # whether there were invalid bytes
         self._name = name
         self._line = 1
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()

@@ -1,4 +1,4 @@
-"""`bethink translate --watch`: for people, the source arriving beside the translation growing, and why each word came when it came."""
+"""`bethink translate --watch`: shows people source and translation side by side, and the reason for each word."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from bethink.cli.translate import Speaker
 
 READ, WRITE, FAINT = "bold blue", "bold green", "dim"
-COLUMN = 24  # cells for what was heard, and for what was written
+COLUMN = 24  # width of the columns for what was heard and for what was written
 
 
 @contextmanager
 def watching(speaker: Speaker) -> Iterator[Watch]:
-    """Prints a line per decision and a summary at the end; on a terminal, the sentence in flight stays visible below."""
+    """Print a line per decision and a summary at the end; on a terminal, the open sentence stays visible below."""
     console = Console(highlight=False)
     watch = Watch(speaker, console)
     console.print(Text(f"{'heard':{COLUMN}}{'written':{COLUMN}}sure  because", FAINT), soft_wrap=True)
@@ -44,7 +44,7 @@ def watching(speaker: Speaker) -> Iterator[Watch]:
 
 @dataclass
 class Sums:
-    """Totals for the summary; the sentences themselves are not kept, because a stream may be endless."""
+    """Totals for the summary; sentences are not kept, because a stream may be endless."""
 
     sentences: int = 0
     heard: int = 0  # words
@@ -67,7 +67,7 @@ class Sums:
 
 
 class Watch:
-    """A line for every decision; below them, on a terminal, the sentence as it stands."""
+    """Prints a line for every decision; on a terminal, also the open sentence below them."""
 
     def __init__(self, speaker: Speaker, console: Console) -> None:
         self.sums = Sums()
@@ -90,7 +90,7 @@ class Watch:
             self.live.update(self._picture(), refresh=True)
 
     def _read(self, step: Step) -> None:
-        """Shows words; the later tokens of a word only if something was put off at them."""
+        """Print words; a later token of a word only if the next target token was put off there."""
         word = (
             END
             if step.token == EOS
@@ -113,7 +113,7 @@ class Watch:
         self._steps = []
 
     def _picture(self) -> Panel:
-        """The sentence so far; the newest word, which may still grow, is coloured."""
+        """The sentence so far; the newest word, which may be incomplete, is coloured."""
         writes = [step for step in self._steps if step.action is Action.WRITE]
         evidence = {word for word, _ in self._told.written(writes[-1:]).evidence} if writes else set()
         heard = Text(" ").join(Text(word, READ if word in evidence else "") for word in self._told.source)
@@ -130,7 +130,7 @@ class Watch:
 
 
 def summary(speaker: Speaker, sums: Sums) -> Table | Text:
-    """Amount of text, lag, speed, model and policy."""
+    """Model, policy, amount of text, lag and speed."""
     if not sums.sentences:
         return Text("there was nothing to translate")
     rounds = speaker.engine.rounds / sums.tokens

@@ -1,4 +1,4 @@
-"""The steps of a stream in words for people: which were heard, which were written, and why."""
+"""Groups the steps of a stream into words for people: heard, written, and why."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ END = "⏎"  # the end of the source sentence
 
 @dataclass(frozen=True)
 class Written:
-    """One target word, or a piece of it, and why it was written when it was."""
+    """One target word, or a piece of it, and why it was written."""
 
     text: str
     heard: int  # source words heard by then
     evidence: tuple[
         tuple[str, float], ...
-    ]  # source words that it was seen to translate, and how much their degree rose
+    ]  # the source words that made the policy write it, and how much their degree rose
     confidence: float | None
     stability: float | None  # how likely more source would not have changed it, if the model has a judge
-    deferred: int  # how often it was looked at and put off
+    deferred: int  # how often it was put off
     reason: Reason
     steps: tuple[Step, ...] = ()  # the WRITEs of its tokens
 
     @property
     def because(self) -> str:
-        """The reason in a few words; commas may be words of the source, so none separates them."""
+        """The reason in a few words. Source words are separated by a dot, because a comma may itself be a source word."""
         return explain(self.reason, " · ".join(f"{word} {gain:+.2f}" for word, gain in self.evidence))
 
 
 class Told:
-    """Follows one stream, sentence after sentence; knows the word that each source token belongs to."""
+    """Follows one stream, sentence by sentence; knows the word of each source token."""
 
     def __init__(self, target: Vocabulary) -> None:
         self.source: list[str] = []
         self._target = target
-        self._word_of: list[int] = []  # per source token read; the end of the sentence is one past the last word
+        self._word_of: list[int] = []  # for each source token read; the sentence end counts as one word more
         self._ended = False
 
     def push(self, step: Step) -> None:
@@ -53,7 +53,7 @@ class Told:
             self._word_of.append(len(self.source) if step.token == EOS else step.heard - 1)
 
     def written(self, steps: Sequence[Step]) -> Written:
-        """WRITE steps of the sentence, taken as one."""
+        """Several WRITE steps of the sentence as one word."""
         known = [step.confidence for step in steps if step.confidence is not None]
         return Written(
             text=self._target.decode([step.token for step in steps], tidy=True).strip(),
@@ -67,7 +67,7 @@ class Told:
         )
 
     def _evidence(self, steps: Iterable[Step]) -> tuple[tuple[str, float], ...]:
-        """The largest gain of each source word, in the order of the sentence."""
+        """The largest gain of each source word in the evidence, in the order of the sentence."""
         found: dict[int, float] = {}
         for step in steps:
             for position in step.evidence:
@@ -77,7 +77,7 @@ class Told:
 
 
 def tell(target: Vocabulary, steps: Iterable[Step]) -> list[Written]:
-    """The words that the steps of one sentence wrote."""
+    """The words written by the steps of one sentence."""
     told = Told(target)
     words: list[list[Step]] = []
     for step in steps:

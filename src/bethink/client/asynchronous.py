@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""`Client`, the client for asyncio."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ BEHIND = 256  # steps that may wait to be read
 
 
 class ConnectionLost(BethinkError):
-    """The server could not be reached for as long as the client was told to try."""
+    """The server could not be reached within the client's `patience`."""
 
 
 class Client:
-    """One text. `feed` it, `change` the policy, `finish`; iterate over the steps, in another task if text takes time to come.
+    """One text: `feed` it, `change` the policy, `finish`; iterate over the steps, in another task if text takes time to arrive.
 
-    A task of its own keeps the client connected: one socket after the other, each going on where the one before it broke.
+    A background task keeps the client connected. After a lost connection it opens another socket and continues where it was.
     """
 
     def __init__(
@@ -46,21 +46,21 @@ class Client:
         patience: float = 300.0,
         on_state: Callable[[str], None] | None = None,
     ) -> None:
-        """`patience`: seconds to go on trying, at the beginning and after a loss. `on_state` gets `connected`, `lost` and `ended`."""
-        self.ready: Message = {}  # the server's answer to `start`, the last one
-        self.final: Message = {}  # its last message
+        """`patience`: seconds to keep trying, at the start and after a lost connection. `on_state` gets `connected`, `lost`, `ended`."""
+        self.ready: Message = {}  # the server's last answer to `start`
+        self.final: Message = {}  # the last message of a complete text
         self.reconnects = 0
-        self.socket: ClientConnection | None = None  # of the moment, for those who want to look at it
+        self.socket: ClientConnection | None = None  # the current connection
         self._url = url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)
         self._start = {"type": "start", "version": VERSION, "model": model, "policy": policy, "token": token}
         self._patience = patience
         self._on_state = on_state or (lambda _: None)
         self._buffer = ReplayBuffer()
         self._steps: deque[Step | Exception] = deque()
-        self._news = asyncio.Event()  # set when anything changes for which somebody here may wait
-        self._last_sent = -math.inf  # when something was sent
-        self._outcome: Exception | None = None  # what ended it all, unless all was said
-        self._closed = False  # nothing more will happen
+        self._news = asyncio.Event()  # set at every change that somebody may wait for
+        self._last_sent = -math.inf  # when the last message was sent
+        self._outcome: Exception | None = None  # the error that ended the text, if any
+        self._closed = False  # the background task has ended
         self._work: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -81,25 +81,25 @@ class Client:
     # the text
 
     async def feed(self, text: str) -> None:
-        """Append text, cut anywhere; waits while much is still to be sent, and raises what ended the stream."""
+        """Append text, cut anywhere; waits while much text is unsent. Raises the error that ended the stream, if any."""
         await self._until(lambda: self._closed or self._buffer.unsent <= AHEAD)
         self._require_open()
         self._buffer.feed(text)
         self._news.set()
 
     async def change(self, policy: str) -> None:
-        """Another policy from the next sentence on; one that the server refuses is raised while iterating."""
+        """Use another policy from the next sentence on. If the server refuses it, the iteration raises `Refusal`."""
         self._require_open()
         self._buffer.change(policy)
         self._news.set()
 
     async def finish(self) -> None:
-        """The text is complete; the iteration ends with its last step."""
+        """End the text; the iteration ends with its last step."""
         self._buffer.ended = True
         self._news.set()
 
     async def feed_all(self, chunks: AsyncIterable[str] | Iterable[str]) -> None:
-        """Feed all chunks and finish; if they fail, the reader sees it."""
+        """Feed all chunks and finish. If the chunks raise an error, the reader gets it."""
         try:
             if isinstance(chunks, AsyncIterable):
                 async for chunk in chunks:
@@ -109,7 +109,7 @@ class Client:
                     await self.feed(chunk)
             await self.finish()
         except asyncio.CancelledError:
-            if (task := asyncio.current_task()) and task.cancelling():  # from outside: nobody reads any more
+            if (task := asyncio.current_task()) and task.cancelling():  # cancelled from outside: nobody reads any more
                 raise
             await self._give(BethinkError("the chunks were cancelled before the text was complete"))
         except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything
@@ -118,7 +118,7 @@ class Client:
     # the steps
 
     async def stream(self, chunks: AsyncIterable[str] | Iterable[str]) -> AsyncIterator[Step]:
-        """Feed all chunks and finish, and give the steps meanwhile."""
+        """Feed all chunks and finish; yields the steps meanwhile."""
         feeding = asyncio.create_task(self.feed_all(chunks))
         try:
             async for step in self:
@@ -144,7 +144,7 @@ class Client:
         return step
 
     async def _give(self, step: Step | Exception) -> None:
-        """To the reader; waits while it is far behind."""
+        """Hand a step or an error to the reader; waits while the reader is far behind."""
         await self._until(lambda: len(self._steps) < BEHIND)
         self._steps.append(step)
         self._news.set()
@@ -163,13 +163,13 @@ class Client:
     # the connection
 
     async def _run(self, connected: asyncio.Future[None]) -> None:
-        """`connected` learns how the beginning went; nobody is left waiting, however it ends."""
+        """The background task. `connected` gets the result of the first connection; every waiting call ends when this ends."""
         try:
             await self._keep_connected(connected)
         except asyncio.CancelledError:
             self._outcome = BethinkError("this Client was closed before its text was complete")
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to those who wait
+        except Exception as error:  # noqa: BLE001 - raised again for those who wait
             self._outcome = error
             if not connected.done():
                 connected.set_exception(error)
@@ -189,7 +189,7 @@ class Client:
             if self.ready is not before:
                 self._on_state("lost")
                 if isinstance(trouble, Refusal) and trouble.code == "idle" and not self._crossed():
-                    await self._until(lambda: self._buffer.has_news)  # no reason to come back before that
+                    await self._until(lambda: self._buffer.has_news)  # reconnect only when there is something to send
                 since, wait = time.monotonic(), FIRST_WAIT
             elif not self.ready and wait == FIRST_WAIT:
                 LOG.warning("%s; trying again for up to %g seconds", trouble, self._patience)
@@ -199,11 +199,11 @@ class Client:
             wait = min(2 * wait, LONGEST_WAIT)
 
     def _crossed(self) -> bool:
-        """Whether the last message crossed with the server's hanging up: the silence it complains of began before that."""
+        """Whether the last message was sent so recently that it crossed with the server's `idle` error."""
         return time.monotonic() - self._last_sent < float(self.ready["limits"].get("idle", 0)) / 2
 
     async def _attempt(self, connected: asyncio.Future[None]) -> BethinkError:
-        """One connection, from start to end; why it ended, or raises that if another attempt is of no use."""
+        """One connection, from start to end. Returns why it ended; raises it if trying again cannot help."""
         sockets = _websockets()
         try:
             async with sockets.asyncio.client.connect(self._url, compression=None, max_size=None) as socket:
@@ -224,7 +224,7 @@ class Client:
                 raise lost from None
             return lost
         except (KeyError, TypeError, ValueError) as error:
-            told = f"{self._url} does not speak the live protocol, by its answer: {error!r}"
+            told = f"the answer of {self._url} does not follow the live protocol: {error!r}"
             raise Refusal("invalid", told) from error
         return ConnectionLost("the server ended the stream early")
 
@@ -233,7 +233,7 @@ class Client:
         ready = json.loads(await socket.recv())
         if ready["type"] == "error":
             raise Refusal(ready["code"], ready["message"])
-        largest = max(1, int(ready["limits"]["message"]) // 16)  # characters in one message
+        largest = max(1, int(ready["limits"]["message"]) // 16)  # characters of text in one message
         self._buffer.settle(ready["resume"])
         self.reconnects += bool(self.ready)
         self.ready, self.socket = ready, socket
@@ -252,7 +252,7 @@ class Client:
             for message in self._buffer.messages(largest):
                 await socket.send(dumps(message))
                 self._last_sent = time.monotonic()
-                self._news.set()  # there is room
+                self._news.set()  # there is room for more text
             if self._buffer.ended:
                 return
             await self._until(lambda: self._buffer.has_news)

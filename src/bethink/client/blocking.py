@@ -1,4 +1,4 @@
-"""The client for programs without asyncio."""
+"""`SyncClient`, the client for programs without asyncio."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Result = TypeVar("Result")
 
 
 class SyncClient:
-    """`Client` for programs without asyncio: a thread of its own does the waiting."""
+    """`Client` without asyncio: a background thread runs it."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        """Takes what `Client` takes."""
+        """Takes the arguments of `Client`."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="bethink-client", daemon=True)
         self._client = Client(url, **options)
@@ -50,7 +50,7 @@ class SyncClient:
         self._wait(self._client.finish())
 
     def stream(self, chunks: Iterable[str]) -> Iterator[Step]:
-        """Feed all chunks and finish, and give the steps meanwhile; chunks may take their time to come."""
+        """Feed all chunks and finish; yields the steps meanwhile. Chunks may take time to arrive."""
         feeding = self._feeding = self._begin(self._client.feed_all(_drawn(chunks)))
         try:
             yield from self
@@ -58,7 +58,7 @@ class SyncClient:
             feeding.cancel()
 
     def __iter__(self) -> Iterator[Step]:
-        """Steps until the text has ended; waits for them, so `finish` before, `feed` from another thread, or use `stream`."""
+        """Steps until the end of the text. Blocks, so call `finish` first, `feed` from another thread, or use `stream`."""
         while True:
             try:
                 yield self._wait(self._client.__anext__())
@@ -90,21 +90,21 @@ class SyncClient:
 
 
 async def _drawn(chunks: Iterable[str]) -> AsyncIterator[str]:
-    """Chunks as they come; the connection lives on meanwhile."""
+    """The chunks as they arrive; the event loop goes on meanwhile."""
     source = iter(chunks)
     while (chunk := await asyncio.wrap_future(_draw(source))) is not None:
         yield chunk
 
 
 def _draw(source: Iterator[str]) -> Future[str | None]:
-    """The next chunk, waited for in a thread that does not keep a program from ending."""
+    """The next chunk; a daemon thread waits for it, so that the program can end."""
     drawn: Future[str | None] = Future()
-    drawn.set_running_or_notify_cancel()  # now nobody can cancel it, and the thread may set it in any case
+    drawn.set_running_or_notify_cancel()  # now it cannot be cancelled, so the thread can always set it
 
     def draw() -> None:
         try:
             drawn.set_result(next(source, None))
-        except Exception as error:  # noqa: BLE001 - the caller's own iterable may raise anything
+        except Exception as error:  # noqa: BLE001 - the caller's iterable may raise anything
             drawn.set_exception(error)
 
     threading.Thread(target=draw, name="bethink-source", daemon=True).start()

@@ -1,4 +1,4 @@
-"""What a client keeps so that it can continue where its connection broke: the open sentence, and what was not sent yet."""
+"""What a client keeps in order to continue after a lost connection: the open sentence and unsent text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bethink.trace import units
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A text, or a change of policy, and its place in the whole text."""
+    """Text or a change of policy, and its place in the whole text."""
 
     offset: int
     text: str = ""
@@ -24,25 +24,25 @@ class Item:
 
 
 class ReplayBuffer:
-    """One text on its way, without any socket; docs/protocol.md says why this is enough."""
+    """The part of a text that may have to be sent again; knows no socket. docs/protocol.md explains why this is enough."""
 
     def __init__(self) -> None:
         self.items: deque[Item] = deque()
         self.ended = False
-        self._sent = 0  # items that were sent on this connection
-        self._seen = 0  # steps that came in
-        self._check = ""  # of the last of them
-        self._point: Message | None = None  # the last `resume` object of the server
+        self._sent = 0  # items sent on this connection
+        self._seen = 0  # steps received
+        self._check = ""  # checksum of the last of them
+        self._point: Message | None = None  # the last `resume` object from the server
         self._offset = 0
 
     @property
     def unsent(self) -> int:
-        """UTF-16 units of text that still have to be sent."""
+        """UTF-16 units of text not sent yet."""
         return self._offset - self.items[self._sent].offset if self._sent < len(self.items) else 0
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to send, the end included."""
+        """Whether there is something to send; the end of the text counts."""
         return self.ended or self._sent < len(self.items)
 
     def feed(self, text: str) -> None:
@@ -54,7 +54,7 @@ class ReplayBuffer:
         self.items.append(Item(self._offset, policy=policy))
 
     def messages(self, largest: int) -> Iterator[Message]:
-        """What is to be sent now, in texts of at most so many characters; `end` last, if the text is complete."""
+        """The messages to send now, with at most `largest` characters of text each; `end` last, if the text is complete."""
         while self._sent < len(self.items):
             item = self.items[self._sent]
             self._sent += 1
@@ -66,11 +66,11 @@ class ReplayBuffer:
             yield {"type": "end"}
 
     def see(self, message: Message) -> None:
-        """A step came in."""
+        """Note a step that was received."""
         self._seen, self._check = message["n"] + 1, message["check"]
 
     def settle(self, point: Message) -> None:
-        """Everything before a resume point is done with, but not a change of policy right at it."""
+        """Forget everything before a resume point; keep a change of policy exactly at it."""
         self._point, offset = point, int(point["offset"])
         while self.items and (first := self.items[0]).offset < offset:
             if first.end > offset:
@@ -80,7 +80,7 @@ class ReplayBuffer:
             self._sent = max(0, self._sent - 1)
 
     def resume(self) -> Message:
-        """For `start`: where to begin again, and all that was kept is sent anew; nothing if nothing began."""
+        """The `resume` field for `start`, empty if nothing was received; everything kept will be sent again."""
         self._sent = 0
         if self._point is None:
             return {}
@@ -89,7 +89,7 @@ class ReplayBuffer:
 
 
 def cut(text: str, position: int) -> str:
-    """The text from a position in UTF-16 code units on."""
+    """The text after a position that counts UTF-16 code units."""
     if text.isascii():
         return text[position:]
     raw = text.encode("utf-16-le", "surrogatepass")[2 * position :]

@@ -1,1 +1,1 @@
-"""The live service: a page for people, a socket for programs, one engine for all of them."""
+"""The server: a page for people, a WebSocket and HTTP for programs, one engine for all of them."""

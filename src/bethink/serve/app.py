@@ -1,4 +1,4 @@
-"""The application: everything the service offers, put together."""
+"""The FastAPI application: routes, WebSocket, page and error handlers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", 
 
 
 class Page(StaticFiles):
-    """The files of the page; a browser asks each time whether they changed, which costs little and never shows an old page."""
+    """The files of the page. Browsers check each time whether a file changed, so nobody sees an old page."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        if allowed := METHODS.get(f"/{path}"):  # the page is asked last, so the method was wrong
-            raise HTTPException(405, f"this path answers to {allowed} alone", {"Allow": allowed})
+        if allowed := METHODS.get(f"/{path}"):  # a route of this path exists, so the method was wrong
+            raise HTTPException(405, f"this path accepts {allowed} only", {"Allow": allowed})
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
         return response
@@ -44,7 +44,7 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
         async with service.running():
             yield
 
-    # The pages that FastAPI makes for its documentation load scripts from elsewhere.
+    # FastAPI's own documentation pages load scripts from other sites, so they are off.
     app = FastAPI(
         title="bethink", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
     )
@@ -56,14 +56,14 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
     async def stream(socket: WebSocket) -> None:
         await serve_socket(socket, service)
 
-    for suffix, kind in TYPES.items():  # what the system says of them varies
+    for suffix, kind in TYPES.items():  # the system's table differs between machines
         mimetypes.add_type(kind, suffix)
     app.mount("/", Page(directory=page, html=True))
     return app
 
 
 def _add_errors(app: FastAPI, service: Service) -> None:
-    """Everything that goes wrong has the same shape."""
+    """All errors have the same JSON form."""
 
     @app.exception_handler(Refusal)
     async def refused(_: Request, refusal: Refusal) -> Response:

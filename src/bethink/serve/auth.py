@@ -1,4 +1,4 @@
-"""Who may come in: how fast an address may come, by which name the server was called, from whose page, and with which token."""
+"""Access: rate limit by address, allowed host names and origins, and the token."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class RateLimiter:
-    """A bucket of permits for each address, filled at an even pace; the addresses longest away are forgotten first."""
+    """A token bucket for each address; the addresses unused for longest are forgotten first."""
 
     def __init__(
         self, rate: float, burst: int, *, addresses: int = 10_000, clock: Callable[[], float] = time.monotonic
@@ -27,7 +27,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # permits left, and when
 
     def allows(self, address: str) -> bool:
-        """Takes a permit if there is one."""
+        """Whether one more request is allowed; counts it if so."""
         now, key = self._clock(), _network(address)
         left, then = self._buckets.pop(key, (float(self._burst), now))
         left = min(float(self._burst), left + (now - then) * self._rate)
@@ -38,7 +38,7 @@ class RateLimiter:
 
 
 def _network(address: str) -> str:
-    """An IPv6 customer has 2^64 addresses, but one network."""
+    """The address, or the /64 network of an IPv6 address: one customer has 2^64 addresses in it."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -49,7 +49,7 @@ def _network(address: str) -> str:
 
 
 class Access:
-    """Who may come in: by which name the server was called, from whose page, and with which token."""
+    """Checks the host name, the origin and the token of a request."""
 
     def __init__(self, host: str, origins: Iterable[str] = (), token: str | None = None) -> None:
         self._origins = frozenset(_origin(origin) for origin in origins)
@@ -58,11 +58,11 @@ class Access:
         self._token = token
 
     def allows_host(self, host: str) -> bool:
-        """Whether a request names this server; another name means that somebody's page plays with its DNS."""
+        """Whether the Host header names this server; another name may be a DNS rebinding attack."""
         return self._anywhere or _split(f"//{host}").hostname in LOCAL | self._names
 
     def allows_origin(self, origin: str | None, host: str) -> bool:
-        """Whether a page may ask; programs that are not browsers send no origin."""
+        """Whether a page of this origin may use the server; programs other than browsers send no origin."""
         if origin is None or origin in self._origins:
             return True
         asked = _split(origin)
@@ -73,12 +73,12 @@ class Access:
         return self._token is not None
 
     def allows_token(self, token: str) -> bool:
-        """Compares in a time that says nothing about how much was right."""
+        """Compares in constant time, so that timing tells nothing about the token."""
         return self._token is None or hmac.compare_digest(token.encode("utf-8", "replace"), self._token.encode())
 
 
 def read_token(file: str | None) -> str | None:
-    """From a file or the environment, never from the command line, where everybody on the machine could read it."""
+    """The token from a file or the environment; not from the command line, which every user of the machine can read."""
     if file is None:
         token, where = os.environ.get(TOKEN), f"the variable {TOKEN}"
     else:

@@ -1,8 +1,7 @@
-"""Beyond one machine: the same application as a Ray Serve deployment, `serve run bethink.serve.cluster:app`.
+"""More than one machine: the same application as a Ray Serve deployment, `serve run bethink.serve.cluster:app`.
 
-Every replica is what `bethink serve` is in one process: a model, an engine, its limits. A socket stays with the replica it was
-opened to, which is all that a stream needs; a client that loses its replica resumes on another one. Replicas are added and
-removed by the number of streams in flight.
+Each replica does what `bethink serve` does in one process: a model, an engine, its limits. A socket stays with one replica; a
+client that loses its replica resumes on another one. Ray adds and removes replicas by the number of open streams.
 """
 
 from __future__ import annotations
@@ -26,27 +25,27 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("a cluster", "cluster") from error
 
-COMFORT = 0.7  # of a replica's streams: beyond, another replica is started
+COMFORT = 0.7  # share of a replica's streams; above it another replica is started
 
 
 class Options(BaseModel):
-    """What can follow `serve run bethink.serve.cluster:app`, as in `model=de-en replicas=2 most=8`."""
+    """The options of `serve run bethink.serve.cluster:app`, as in `model=de-en replicas=2 most=8`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = "de-en"
-    origin: str = ""  # where the page is reached, as in https://live.example.org; several with a comma between
-    proxy: str = ""  # the address of a reverse proxy whose X-Forwarded-For is believed
+    origin: str = ""  # the address of the page, as in https://live.example.org; separate several by commas
+    proxy: str = ""  # the address of a reverse proxy whose X-Forwarded-For is trusted
     replicas: PositiveInt = 1  # at least
     most: PositiveInt = 8  # at most
-    streams: PositiveInt = 100  # that one replica carries
-    cores: PositiveFloat = 1.0  # that Ray sets aside for one replica
-    threads: PositiveInt = 1  # of the model's own arithmetic
+    streams: PositiveInt = 100  # streams per replica
+    cores: PositiveFloat = 1.0  # processor cores that Ray reserves for one replica
+    threads: PositiveInt = 1  # processor threads that the model uses
     batch: PositiveInt = 64  # streams in one call of the model
 
 
 class Replica:
-    """One server among several. Its token, if it asks for one, stands in the environment of the machine it runs on."""
+    """One server of several. If clients need a token, it is in the environment of the machine ($BETHINK_TOKEN)."""
 
     def __init__(self, options: Options) -> None:
         origins = [origin.strip() for origin in options.origin.split(",") if origin.strip()]
@@ -57,12 +56,12 @@ class Replica:
         )
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
-        """Asked for by Ray Serve, once, in the event loop that will run it."""
+        """Called by Ray Serve once, in the event loop that will run the application."""
         made = create_app(self._service)
         return ProxyHeadersMiddleware(made, trusted_hosts=self._proxy) if self._proxy else made  # type: ignore[arg-type,return-value]
 
     async def check_health(self) -> None:
-        """Asked by Ray Serve now and then; a replica that cannot translate is replaced."""
+        """Called by Ray Serve at intervals; a replica that cannot translate is replaced."""
         if await self._service.health() == "failing":
             raise BethinkError("this replica cannot translate any more")
 
@@ -78,10 +77,12 @@ def app(given: Mapping[str, Any]) -> Any:
     if options.most < options.replicas:
         raise UsageError(f"'most' is {options.most}, but must be at least 'replicas', which is {options.replicas}")
     limits = Limits(streams=options.streams)
-    made = serve.deployment(serve.ingress()(Replica)).options(
+    made = serve.deployment(
+        serve.ingress()(Replica)
+    ).options(
         name="bethink",
         ray_actor_options={"num_cpus": options.cores},
-        max_ongoing_requests=limits.sockets,  # above the streams, so that who is too many is told so and does not wait
+        max_ongoing_requests=limits.sockets,  # more than the streams, so that a client too many is refused and does not wait
         graceful_shutdown_timeout_s=limits.drain,
         autoscaling_config={
             "min_replicas": options.replicas,

@@ -1,4 +1,4 @@
-"""The HTTP side: whole texts, the models there are, health and metrics."""
+"""The HTTP routes: translate a whole text, list the models, health, metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class Order(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: Annotated[str, Field(description="The text; line ends complete sentences.", examples=["te riki nakoru ."])]
+    text: Annotated[
+        str, Field(description="The text; a line end also ends the sentence.", examples=["te riki nakoru ."])
+    ]
     model: Annotated[str, Field(description="A name from /v1/models; empty means the default.", max_length=200)] = ""
     policy: Annotated[str, Field(description="Empty means what the model recommends.", max_length=200)] = ""
 
@@ -52,16 +54,16 @@ class PolicyOut(BaseModel):
     name: str
     title: str
     about: str
-    spec: Annotated[str, Field(description="How it is asked for, with {name} in place of each value.")]
+    spec: Annotated[str, Field(description="Its text form, with {name} in place of each value.")]
     settings: Annotated[list[dict[str, Any]], Field(description="Name, type, default, range and label of each.")]
 
 
 class ModelOut(BaseModel):
     name: str
-    policy: Annotated[str, Field(description="What the model recommends.")]
+    policy: Annotated[str, Field(description="The policy that the model recommends.")]
     recommended: Annotated[str, Field(description="The name of that policy.")]
-    policies: Annotated[list[PolicyOut], Field(description="What the model can serve.")]
-    reasons: Annotated[dict[str, str], Field(description="What the codes of reasons mean.")]
+    policies: Annotated[list[PolicyOut], Field(description="The policies that the model can serve.")]
+    reasons: Annotated[dict[str, str], Field(description="The codes of reasons and their meaning.")]
     explains: bool
     fingerprint: str
     about: dict[str, Any]
@@ -97,7 +99,9 @@ def routes(service: Service) -> APIRouter:
         start = Start(order.model, order.policy)
         if EVENTS in request.headers.get("accept", ""):
             messages = _messages(service, start, order.text)
-            first = await anext(messages)  # what is refused is refused with a status, before the stream begins
+            first = await anext(
+                messages
+            )  # a refusal must become an HTTP status, so it must come before the stream begins
             return Events(first, messages, service.limits.slow)
         return JSONResponse(await _whole(service, start, order.text, request.is_disconnected))
 
@@ -121,7 +125,7 @@ def routes(service: Service) -> APIRouter:
 
 
 async def _messages(service: Service, start: Start, text: str) -> Messages:
-    """A stream whose text is all there: `ready`, steps, sentences, `final`."""
+    """The messages for a whole text: `ready`, steps, sentences, `final`."""
     async with _feeding(service, start, text) as handler:
         yield {"type": "ready", "version": VERSION, "model": handler.model.name, "policy": str(handler.policy)}
         async for messages in handler.messages():
@@ -130,7 +134,7 @@ async def _messages(service: Service, start: Start, text: str) -> Messages:
 
 
 async def _whole(service: Service, start: Start, text: str, gone: Callable[[], Awaitable[bool]]) -> Message:
-    """The translation of a whole text in one answer, unless nobody waits for it any more. Its steps are not kept."""
+    """The translation of a whole text in one answer; ends early if the client has left. Steps are not kept."""
     sentences: list[Message] = []
     async with _feeding(service, start, text) as handler:
         async for events in handler.events():
@@ -151,7 +155,7 @@ async def _whole(service: Service, start: Start, text: str, gone: Callable[[], A
 
 @contextlib.asynccontextmanager
 async def _feeding(service: Service, start: Start, text: str) -> AsyncIterator[StreamHandler]:
-    """A stream that a task feeds with the whole text, and that is counted by how it ends."""
+    """A stream that a task feeds with the whole text; how it ends is counted in the metrics."""
 
     async def feed() -> None:
         await handler.session.feed(text)
@@ -173,7 +177,7 @@ async def _feeding(service: Service, start: Start, text: str) -> AsyncIterator[S
 
 
 class Events(StreamingResponse):
-    """Server-sent events, whose source is closed however they end."""
+    """Server-sent events; their source is closed however the response ends."""
 
     def __init__(self, first: Message, messages: Messages, slow: float) -> None:
         self._events = _events(first, messages, slow)
@@ -185,7 +189,7 @@ class Events(StreamingResponse):
 
 
 async def _events(first: Message, messages: Messages, slow: float) -> AsyncGenerator[str]:
-    """Whoever needs more than `slow` seconds to take an event gets no more."""
+    """Messages as events. A client that needs more than `slow` seconds to take one gets no more."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "events are sent from a task"
     message: Message | None = first

@@ -1,4 +1,4 @@
-"""What a client may cost: every limit of the service in one place, and a gauge of how far the engine is behind."""
+"""All limits of the server, and a measure of how far the engine is behind."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Limits:
     streams: int = 512  # open at once; another one is refused
     message: int = 65_536  # bytes in one frame of a socket
     body: int = 262_144  # bytes in one HTTP request
-    text: int = 4_000_000  # units of text on one connection: days of speech
-    idle: float = 600.0  # without any message from the client
-    start: float = 10.0  # from the handshake to `start`, from the connection to the request
-    slow: float = 20.0  # for one message to be taken by the client's side
+    text: int = 4_000_000  # units of text on one connection; enough for days of speech
+    idle: float = 600.0  # seconds without a message from the client
+    start: float = 10.0  # seconds from the handshake to `start`, or from the connection to a complete request
+    slow: float = 20.0  # seconds that the client may take to accept one message
     rate: float = 10.0  # new streams and requests per second and address, on average
-    burst: int = 100  # as many may come at once
-    lag: float = 1.0  # how far the engine may be behind before no new stream is let in
-    drain: float = 10.0  # for the sentences in flight when the server is told to stop
+    burst: int = 100  # how many of these may come at once
+    lag: float = 1.0  # seconds the engine may be behind before new streams are refused
+    drain: float = 10.0  # seconds for the sentences in flight when the server stops
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -32,14 +32,14 @@ class Limits:
 
     @property
     def sockets(self) -> int:
-        """Connections at once, those that are being refused or have not said `start` included."""
+        """Connections open at once; includes those that are being refused or have not sent `start`."""
         return 2 * self.streams + 64
 
 
 class Pressure:
-    """How many seconds words wait for the engine at present: an average over time, with a half-life of 2 seconds.
+    """How many seconds words wait for the engine: an exponential average with a half-life of 2 seconds.
 
-    Where nobody speaks it falls to nothing by itself.
+    It falls to 0 by itself while nobody speaks.
     """
 
     def __init__(self, *, half_life: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""What an operator watches: Prometheus metrics of one server, in a registry of its own."""
+"""The Prometheus metrics of one server, in a registry of their own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ LAGS = (0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0
 
 _ENGINE = {  # of each model's engine: name, kind, help
     "sessions": (GaugeMetricFamily, "Sessions that are open."),
-    "ready": (GaugeMetricFamily, "Streams that can move and wait for their turn."),
+    "ready": (GaugeMetricFamily, "Streams that can go on and wait for their turn."),
     "queued": (GaugeMetricFamily, "Pieces of text that wait for the engine."),
     "batch": (GaugeMetricFamily, "Streams in the last call of the decoder."),
     "rounds": (CounterMetricFamily, "Batched calls of the decoder."),
     "rows": (CounterMetricFamily, "Decoder positions computed."),
     "written": (CounterMetricFamily, "Target tokens written."),
-    "capacity": (GaugeMetricFamily, "Speakers that the engine could follow, by what words have cost lately."),
-    "failures": (CounterMetricFamily, "Times the model failed, each ending the sessions then open."),
+    "capacity": (GaugeMetricFamily, "Speakers that the engine could follow, estimated from the recent cost of words."),
+    "failures": (CounterMetricFamily, "Times the model failed; each time all open sessions ended."),
 }
 
 
@@ -39,7 +39,7 @@ class Metrics:
         self.closed = Counter("bethink_streams_closed", "Streams and sockets that ended.", ["reason"], registry=own)
         self.rejects = Counter("bethink_rejects", "Connections and requests refused.", ["reason"], registry=own)
         self.steps = Counter("bethink_steps", "READ and WRITE steps sent.", ["action"], registry=own)
-        about = "From the arrival of the newest source word to the words written with it."
+        about = "Seconds from the arrival of the newest source word to the target words written with it."
         self.lag = Histogram("bethink_lag_seconds", about, buckets=LAGS, registry=own)
         self._read, self._wrote = (self.steps.labels(action=action.value) for action in (Action.READ, Action.WRITE))
         ProcessCollector(registry=self.registry)
@@ -57,7 +57,7 @@ class Metrics:
 
 
 class Engines(Collector):
-    """What the engines count themselves, asked for when somebody looks."""
+    """The counters of the engines, read when the metrics are requested."""
 
     def __init__(self, counters: Callable[[], dict[str, Counters]]) -> None:
         self._counters = counters

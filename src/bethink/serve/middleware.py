@@ -1,4 +1,4 @@
-"""ASGI middleware before all else: who may ask, how often, how much at once, and which headers every answer carries."""
+"""ASGI middleware for every request: access, rate and size limits, and security headers of every answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HEADERS = {
 
 
 def answer(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """Everything that goes wrong is answered in this form."""
+    """The form of every error answer."""
     return JSONResponse({"error": {"code": code, "message": message}}, status_code=status, headers=headers)
 
 
@@ -61,24 +61,24 @@ class AccessMiddleware:
         headers, access = Headers(scope=scope), self._service.access
         host, path = headers.get("host", ""), scope["path"]
         if not access.allows_host(host):
-            raise Refusal("origin", "this server does not answer under that name; --origin can add it")
+            raise Refusal("origin", "this server does not answer to that host name; --origin can add it")
         asks = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
         if asks and not access.allows_origin(headers.get("origin"), host):
             raise Refusal("origin", "pages of other sites may not use this server; --origin can allow one")
         if scope["type"] == "websocket":
             if path != PATH:
-                raise Refusal("not_found", f"the only socket here is {PATH}")
-            return  # the rest is said on the socket, where a browser can read it
+                raise Refusal("not_found", f"the only WebSocket of this server is {PATH}")
+            return  # other refusals are sent on the socket, where a browser can read them
         if path.startswith("/v1/"):
             self._service.admit((scope.get("client") or ("",))[0])
         if path.startswith(("/v1/", "/metrics")) and not access.allows_token(bearer(headers.get("authorization"))):
-            raise Refusal("unauthorized", "this server wants its token, as in: Authorization: Bearer TOKEN")
+            raise Refusal("unauthorized", "this server requires its token, as in: Authorization: Bearer TOKEN")
         length = headers.get("content-length", "")
         if length.isascii() and length.isdecimal() and int(length) > self._service.limits.body:
             raise Refusal("text", f"a request may have {self._service.limits.body} bytes; this one has more")
 
     def _limited(self, receive: Receive) -> Receive:
-        """Also for bodies that do not say how long they are, and for those that never end, however little by little."""
+        """Limit size and time of a body, also if it gives no length or arrives very slowly."""
         limits = self._service.limits
         deadline = asyncio.get_running_loop().time() + limits.start
         size, complete = 0, False

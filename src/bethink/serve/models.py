@@ -1,4 +1,4 @@
-"""The models that are served: each loaded once and known by its name and fingerprint."""
+"""The models that a server offers; each is loaded once and identified by name and fingerprint."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bethink.policy import RULES, Policy, reasons
 from bethink.serve.protocol import Refusal
 from bethink.translator import Translator
 
-ABOUT = ("description", "recipe", "source", "target", "toy")  # what everybody may know of a model
+ABOUT = ("description", "recipe", "source", "target", "toy")  # the parts of a model's description that are public
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is served, under the name by which clients ask for it."""
+    """A model and the name by which clients ask for it."""
 
     name: str
     translator: Translator
@@ -33,14 +33,14 @@ class Model:
         return f"{self.name}@{self.translator.fingerprint}"
 
     def policy(self, text: str) -> Policy:
-        """The policy a client asks for, if this model can serve it."""
+        """The policy that a client asks for; refused if this model cannot serve it."""
         try:
             return self.translator.served(text or None)
         except BethinkError as error:
             raise Refusal("policy", str(error)) from None
 
     def describe(self) -> dict[str, Any]:
-        """For /v1/models: with all that a client needs to offer the policies and to say their reasons."""
+        """The entry in /v1/models: everything a client needs to offer the policies and to show their reasons."""
         own = self.translator.policy
         without = () if self.translator.counts_words else ("unit",)
         return {

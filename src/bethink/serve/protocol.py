@@ -1,6 +1,6 @@
-"""The live protocol, version 2 (docs/protocol.md): its messages as plain data, read strictly.
+"""The socket protocol, version 2 (docs/protocol.md): its messages as plain data, and strict parsing.
 
-Pure: no socket, no clock, nothing to install. The server and `bethink.client` both use it.
+No socket, no clock, no dependencies. The server and `bethink.client` both use it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from bethink.trace import ResumePoint, Step
 
 VERSION = 2
 PATH = "/v1/stream"
-LARGEST = 2**53  # the largest whole number that every JSON reader knows exactly
+LARGEST = 2**53  # the largest whole number that every JSON parser reads exactly
 
-CODES = {  # of an error → the close code of the socket, the HTTP status
+CODES = {  # code of an error → close code of the socket, HTTP status
     "size": (1009, 413),
     "internal": (1011, 500),
     "draining": (1012, 503),
@@ -36,14 +36,14 @@ CODES = {  # of an error → the close code of the socket, the HTTP status
     "slow": (4430, 422),
     "full": (4503, 503),
 }
-NO_RETRY = frozenset({1007, 1009, 4400, 4401, 4404, 4409, 4413})  # after these the same attempt can only fail again
+NO_RETRY = frozenset({1007, 1009, 4400, 4401, 4404, 4409, 4413})  # close codes after which trying again cannot succeed
 
 Message: TypeAlias = dict[str, Any]
 Value = TypeVar("Value", str, int, bool)
 
 
 class Refusal(BethinkError):
-    """Something the server will not do: a code for programs, a sentence for people."""
+    """An error that the server sends: a code for programs, a sentence for people."""
 
     def __init__(self, code: str, message: str, *, fatal: bool = True) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class Refusal(BethinkError):
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Where to begin again, and how much from there on has been seen."""
+    """Where to continue, and how many steps the client has seen."""
 
     model: str  # with a fingerprint of its files
     point: ResumePoint
@@ -80,7 +80,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """From the next sentence on, another policy."""
+    """Another policy from the next sentence on."""
 
     policy: str
 
@@ -94,11 +94,11 @@ Request: TypeAlias = Start | Text | Change | End
 
 
 def read_request(frame: str) -> Request:
-    """A client's message; raises a Refusal if it is not one of this protocol."""
+    """Parse a client's message; raises a Refusal if it does not follow the protocol."""
     try:
         got = json.loads(frame)
     except (ValueError, RecursionError):
-        raise Refusal("invalid", "a frame is not JSON, but every frame must be one JSON object") from None
+        raise Refusal("invalid", "every frame must be one JSON object; this one is not JSON") from None
     kind = _field(got, "type", str)
     if kind == "text":
         return Text(_field(got, "text", str))
@@ -119,18 +119,18 @@ def read_request(frame: str) -> Request:
 def _resume(got: object) -> Resume:
     sentence, step, offset, seen = (_field(got, name, int) for name in ("sentence", "step", "offset", "seen"))
     if seen < step:
-        raise Refusal("invalid", f"resume.seen is {seen}, but resume.step is {step}, which cannot be later")
+        raise Refusal("invalid", f"resume.seen is {seen}, but must be at least resume.step, which is {step}")
     point = ResumePoint(_field(got, "policy", str), sentence, step, offset, _field(got, "spoken", bool, False))
     return Resume(_field(got, "model", str), point, seen, _field(got, "check", str, ""))
 
 
 def _field(message: object, name: str, kind: type[Value], default: Value | None = None) -> Value:
-    """A field of a JSON object, of the right type: a text, a flag, or a whole number from 0 on."""
+    """A field of a JSON object, checked: a text, a flag, or a whole number of at least 0."""
     if not isinstance(message, dict):
-        raise Refusal("invalid", "a message, or its 'resume', is not a JSON object")
+        raise Refusal("invalid", "a message and its 'resume' must be JSON objects")
     value = default if message.get(name) is None else message[name]
     if type(value) is not kind or (kind is int and not 0 <= value <= LARGEST):
-        what = {str: "a text", bool: "true or false", int: "a whole number from 0 on"}[kind]
+        what = {str: "a text", bool: "true or false", int: "a whole number of at least 0"}[kind]
         raise Refusal("invalid", f"the field '{name}' must be {what}")
     return value
 
@@ -144,7 +144,7 @@ def step_message(step: Step, check: int) -> Message:
 
 
 def checked(check: int, step: Step) -> int:
-    """The checksum of a sentence's steps, one step further."""
+    """The checksum of a sentence's steps, after one more step."""
     return zlib.crc32(f"{step.action[0]}{step.token},{step.read};".encode(), check)
 
 
@@ -152,7 +152,7 @@ _ENCODE, _ESCAPE = (json.JSONEncoder(ensure_ascii=escape, separators=(",", ":"))
 
 
 def dumps(message: Message) -> str:
-    """One line of JSON; letters stay letters, but half a surrogate pair is escaped, for UTF-8 cannot say it."""
+    """One line of JSON in UTF-8; escaped if it holds half a surrogate pair, which UTF-8 cannot express."""
     text = _ENCODE(message)
     try:
         text.encode()

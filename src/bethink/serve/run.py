@@ -1,4 +1,4 @@
-"""Runs the application in this process: the listening socket, the signals, the log."""
+"""Runs the application in this process: listening socket, signals, log."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bethink.serve.service import Service
 from bethink.serve.uvicorn_protocols import BatchingWebSocket, DeadlineHTTP
 
 LOG = logging.getLogger("bethink.serve")
-BACKLOG = 2048  # connections the system holds while we are busy
-BUFFER = 131_072  # bytes the system may hold for one connection, each way
-DEAD = 30  # seconds after which a peer that does not answer is given up, by the system itself
-PING = 20.0  # seconds between pings, so that proxies see life
+BACKLOG = 2048  # connections that the system keeps waiting while we are busy
+BUFFER = 131_072  # bytes that the system may buffer for one connection, each way
+DEAD = 30  # seconds after which the system gives up a peer that does not answer
+PING = 20.0  # seconds between pings, so that proxies keep the connection open
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, but the first signal lets sentences be finished before anything is closed."""
+    """Uvicorn, but at the first signal open sentences are finished before connections are closed."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -43,7 +43,7 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     def drain(self) -> None:
-        """Begin to stop; from the event loop."""
+        """Begin to stop; call it in the event loop."""
         if self._draining is None:
             LOG.info("stopping: %d streams finish their sentence", len(self._service.streams))
             self._draining = asyncio.create_task(self._drain())
@@ -55,17 +55,17 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """The listening socket; port 0 takes a free one. Makes room for as many open files as connections need."""
+    """The listening socket; port 0 takes a free port. Also raises the limit on open files."""
     _raise_file_limit()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        number = error.errno or 0  # below 0: nobody knows a host of that name
+        number = error.errno or 0  # below 0: the host name is unknown
         reason = (error.strerror or str(error)).partition(" (while")[0].lower()
         flag = "--host" if number < 0 or number == errno.EADDRNOTAVAIL else "--port"
         raise UsageError(f"cannot listen on {host} port {port}: {reason}; choose another with {flag}") from None
-    # Accepted connections inherit these: slow peers hold little, and those that vanished without a word nothing for long.
+    # Accepted connections inherit these: a slow peer takes little memory, and one that vanished is closed soon.
     for option, value in ((socket.SO_KEEPALIVE, 1), (socket.SO_SNDBUF, BUFFER), (socket.SO_RCVBUF, BUFFER)):
         listening.setsockopt(socket.SOL_SOCKET, option, value)
     patience = {"TCP_KEEPIDLE": DEAD, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": DEAD * 1000}
@@ -76,14 +76,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def server(service: Service, *, proxy: str | None = None) -> Server:
-    """`proxy` is the address of a reverse proxy whose X-Forwarded-For is believed."""
+    """`proxy`: the address of a reverse proxy whose X-Forwarded-For is trusted."""
     config = uvicorn.Config(
         create_app(service),
         http=type("HTTP", (DeadlineHTTP,), {"deadline": service.limits.start}),
         ws=BatchingWebSocket,
         ws_max_size=service.limits.message,
         ws_ping_interval=PING,
-        ws_ping_timeout=None,  # a client that is held back cannot answer; the system finds the dead ones
+        ws_ping_timeout=None,  # a client that has to wait cannot answer; the system finds dead connections
         ws_per_message_deflate=False,
         log_config=None,
         access_log=False,
@@ -97,22 +97,22 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
 
 
 def set_up_log(level: int) -> None:
-    """One line per event, on standard error; never a word of what people say."""
+    """Log one line per event to standard error; users' text is never logged."""
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for name in ("uvicorn.error", "uvicorn.access", "websockets"):
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
-    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of every client that left in the middle
+    logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of every client that leaves early
     logging.getLogger("uvicorn.error").addFilter(_is_ours_to_know)
 
 
 def _is_ours_to_know(record: logging.LogRecord) -> bool:
-    """A client that sends garbage is told so; a traceback for each would let it fill the disk."""
+    """Leave out errors caused by malformed requests: clients could fill the disk with tracebacks."""
     harmless = ("Invalid UTF-8", "Invalid HTTP request", "Unsupported upgrade", "ASGI callable returned without")
     return not record.getMessage().startswith(harmless)
 
 
 def _raise_file_limit() -> None:
-    """Every connection is an open file; many systems begin with room for a thousand."""
+    """Every connection is an open file, and many systems allow only about a thousand at first."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

@@ -1,4 +1,4 @@
-"""What the socket and the HTTP side share: the models, the limits, who is here, and how it all begins and ends."""
+"""What WebSocket and HTTP share: models, limits, open streams, health, start and stop."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from bethink.serve.models import Model
 from bethink.serve.protocol import Refusal, Start
 from bethink.serve.stream_handler import StreamHandler
 
-PROBE = "a ."  # a text that every model can translate somehow
+PROBE = "a ."  # a text that every model can translate
 PROBE_SECONDS, PROBE_EVERY = 5.0, 2.0
-NOTICED = 0.05  # of the lag that is allowed: from there on the engine has more to do than it can do at once
-COMFORT = 0.85  # of what would take all of the engine's time
+NOTICED = 0.05  # share of the allowed lag; above it the engine has more to do than it can do at once
+COMFORT = 0.85  # share of the engine's capacity that may be used
 
 
 @dataclass
@@ -56,19 +56,19 @@ class Service:
                     handler.session.close()
 
     def counters(self) -> dict[str, Counters]:
-        with contextlib.suppress(BethinkError):  # not running yet, or no more
+        with contextlib.suppress(BethinkError):  # not running
             return {model.name: model.live.counters() for model in self.models}
         return {}
 
-    # coming in
+    # admission
 
     def admit(self, address: str) -> None:
-        """Refuses whoever comes too often."""
+        """Refuse an address that sends too many requests."""
         if not self.rate.allows(address):
             raise Refusal("rate", f"too many requests from this address; it may make {self.limits.rate:g} per second")
 
     def model(self, name: str) -> Model:
-        """By name alone: no name reaches a file that was not chosen when the server was started."""
+        """A model by its name. Only models loaded at start can be named, so no name can reach a file."""
         for model in self.models:
             if name in ("", model.name):
                 return model
@@ -77,16 +77,16 @@ class Service:
 
     @contextlib.contextmanager
     def stream(self, start: Start) -> Iterator[StreamHandler]:
-        """A place for one more stream, or a refusal; given back at the end."""
+        """Open a stream, or refuse it; it is closed at the end of the block."""
         model = self.model(start.model)
         if start.resume and start.resume.model != model.identity:
-            told = f"the model '{model.name}' is not the one this stream began with; start anew without 'resume'"
+            told = f"the model '{model.name}' has changed since this stream began; start again without 'resume'"
             raise Refusal("changed", told)
         if self.draining:
-            raise Refusal("draining", "this server is about to stop; connect again in a moment")
+            raise Refusal("draining", "this server is stopping; connect again in a moment")
         if len(self.streams) >= self.limits.streams:
             raise Refusal("full", f"all {self.limits.streams} streams of this server are taken; try again later")
-        if start.resume is None:  # a client that was here before may come back
+        if start.resume is None:  # a client that resumes is always let in
             self._check_capacity(model)
         handler = StreamHandler(model, start, self.metrics, self.pressure)
         self.streams.add(handler)
@@ -98,7 +98,7 @@ class Service:
             self.streams.discard(handler)
 
     def _check_capacity(self, model: Model) -> None:
-        """Refuses a stream that would make the others wait: when they do already, or soon would."""
+        """Refuse a stream if others already wait too long, or would with one stream more."""
         behind, engine = self.pressure.seconds, model.live.counters()
         room = COMFORT * engine.capacity
         if behind > self.limits.lag:
@@ -106,10 +106,10 @@ class Service:
         if behind > NOTICED * self.limits.lag and engine.sessions >= room:
             raise Refusal("full", f"this server can follow {math.ceil(room)} speakers at present; try again later")
 
-    # being well, and ending
+    # health and stop
 
     async def health(self) -> str:
-        """Whether a translation works now: ready, failing or draining."""
+        """`ready` if a test translation works now, else `failing` or `draining`."""
         if self.draining:
             return "draining"
         async with self._probing:
@@ -128,7 +128,7 @@ class Service:
         return "ready"
 
     async def drain(self) -> None:
-        """No new streams; those here finish their sentence and are told to come back."""
+        """Stop: refuse new streams; open ones finish their sentence and are told to reconnect."""
         self.draining = True
         waiting = [asyncio.create_task(handler.drain(self.limits.drain)) for handler in list(self.streams)]
         if waiting:

@@ -1,4 +1,4 @@
-"""The socket side: one connection from its handshake to its close, whatever the client does in between."""
+"""One WebSocket connection, from handshake to close."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from bethink.serve.stream_handler import StreamHandler
 from bethink.trace import units
 
 LOG = logging.getLogger("bethink.serve")
-GOODBYE = 2.0  # seconds for a last message to somebody who may not be reading
+GOODBYE = 2.0  # seconds for a last message to a client that may not be reading
 RECONNECT = 1  # seconds after which a client of a stopping server may come back
 
 
 async def serve_socket(socket: WebSocket, service: Service) -> None:
     if service.sockets >= service.limits.sockets:
         service.metrics.rejects.labels(reason="sockets").inc()
-        body = Refusal("full", "this server has as many connections as it can bear; try again later").to_message()
+        body = Refusal("full", "this server has no room for another connection; try again later").to_message()
         await socket.send_denial_response(JSONResponse({"error": body}, status_code=503, headers={"Retry-After": "5"}))
         return
     service.sockets += 1
@@ -45,7 +45,7 @@ class Connection:
         self._limits = service.limits
 
     async def run(self) -> None:
-        """Ends in exactly one way: done, gone, or an error that is said before the socket is closed."""
+        """Ends in exactly one way: done, client gone, or an error that is sent before the socket is closed."""
         ended = "failed"
         try:
             await self._converse()
@@ -73,7 +73,7 @@ class Connection:
             raise Refusal("invalid", "the first message must be 'start'")
         tokens = (bearer(self._socket.headers.get("authorization")), start.token)
         if not any(map(self._service.access.allows_token, tokens)):
-            raise Refusal("unauthorized", "this server wants a token, and this is not it")
+            raise Refusal("unauthorized", "this server requires a token; this one is missing or wrong")
         with self._service.stream(start) as handler:
             LOG.info("session %s began%s", self.session, " again" if start.resume else "")
             await self._send(
@@ -90,7 +90,7 @@ class Connection:
             await self._both(handler)
 
     async def _both(self, handler: StreamHandler) -> None:
-        """Listens and tells at once, until all is told, one of them fails, or the server stops."""
+        """Receive and send at the same time, until everything is sent, one of them fails, or the server stops."""
         listening = asyncio.create_task(self._listen(handler))
         telling = asyncio.create_task(self._tell(handler))
         waiting: set[asyncio.Future[None]] = {listening, telling, handler.warned}
@@ -99,7 +99,9 @@ class Connection:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 if handler.warned in done:
                     await self._send({"type": "reconnect", "after": RECONNECT})
-                if listening in done and not handler.session.closed:  # else it could only complain of being stopped
+                if (
+                    listening in done and not handler.session.closed
+                ):  # after that it can only fail because the session is closed
                     listening.result()
             telling.result()
         finally:
@@ -108,10 +110,10 @@ class Connection:
             await asyncio.gather(listening, telling, return_exceptions=True)
 
     async def _listen(self, handler: StreamHandler) -> None:
-        """Reads on only when what was read has been handed over: a client that is too fast is held by its own connection."""
+        """Receive the next message only after the session took the last one: TCP then slows down a fast client."""
         fed = 0
         while True:
-            request = await self._receive(self._limits.idle, "nothing was said for too long")
+            request = await self._receive(self._limits.idle, "no message came for too long")
             if isinstance(request, protocol.Text):
                 fed += units(request.text)
                 if fed > self._limits.text:
@@ -125,7 +127,7 @@ class Connection:
             elif isinstance(request, protocol.End):
                 return await handler.session.finish()
             else:
-                raise Refusal("invalid", "'start' can be said only once")
+                raise Refusal("invalid", "'start' can be sent only once")
 
     async def _tell(self, handler: StreamHandler) -> None:
         async for messages in handler.messages():
@@ -141,7 +143,9 @@ class Connection:
             raise WebSocketDisconnect(message.get("code", 1006))
         if message.get("text") is None:
             raise Refusal("invalid", "a frame is binary, but every frame must be text")
-        if len(message["text"].encode()) > self._limits.message:  # `bethink serve` never lets one through; others may
+        if (
+            len(message["text"].encode()) > self._limits.message
+        ):  # `bethink serve` has checked this already; other servers may not
             raise Refusal("size", f"a frame may have {self._limits.message} bytes; this one has more")
         return protocol.read_request(message["text"])
 
@@ -151,10 +155,10 @@ class Connection:
                 for message in messages:
                     await self._socket.send_text(dumps(message))
         except TimeoutError:
-            raise Refusal("slow", f"nothing was read for {self._limits.slow:g} seconds") from None
+            raise Refusal("slow", f"the client read nothing for {self._limits.slow:g} seconds") from None
 
     async def _refuse(self, refusal: Refusal) -> None:
-        """The last words; whoever does not take them is left."""
+        """Send the error and close; do not wait for a client that does not read."""
         with contextlib.suppress(WebSocketDisconnect, OSError, TimeoutError):
             async with asyncio.timeout(GOODBYE):
                 await self._socket.send_text(dumps(refusal.to_message()))

@@ -1,4 +1,4 @@
-"""One stream of the service: a client's text goes in at one side, messages come out at the other, and little is held in between."""
+"""One stream of the server: a client's text goes in, messages come out, and little is held in between."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bethink.serve.models import Model
 from bethink.serve.protocol import Message, Refusal, Start, checked, resume_message, step_message
 from bethink.trace import ResumePoint, Step, Translation
 
-TOGETHER = 32  # steps that are sent at a time, at most
+TOGETHER = 32  # steps sent together, at most
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceEnd:
-    """A sentence is finished; `resume` is where the next can be begun anew, by whoever has seen all before it."""
+    """The end of a sentence; a client that has seen everything before can continue at `resume`."""
 
     translation: Translation
     delays: list[int]
@@ -32,17 +32,19 @@ class SentenceEnd:
 class StreamHandler:
     """Feed its session in one task and iterate over its messages in another.
 
-    `session.feed` returns when the engine has room for the text, so whoever awaits it before reading on from a socket holds no more
-    than one message and what fits into a mailbox.
+    `session.feed` returns when the engine has room for the text. A caller that awaits it before it reads on from a socket holds at
+    most one message beside what is in the mailbox.
     """
 
     def __init__(self, model: Model, start: Start, metrics: Metrics, pressure: Pressure) -> None:
         resume = start.resume
         begin = resume.point if resume else ResumePoint(str(model.policy(start.policy)))
         self.model = model
-        self.policy = model.policy(begin.policy)  # the first
-        self.resume = begin  # where a client that loses this connection can begin again
-        self.warned: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the server is about to stop
+        self.policy = model.policy(begin.policy)  # the first policy
+        self.resume = begin  # where a client that loses this connection can continue
+        self.warned: asyncio.Future[None] = (
+            asyncio.get_running_loop().create_future()
+        )  # done when the server is about to stop
         self.session = model.live.session(self.policy, begin=begin)
         self._began = time.monotonic()
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
@@ -50,14 +52,14 @@ class StreamHandler:
         self._pressure = pressure
         self._steps: list[Step] = []  # of the open sentence
         self._check = 0  # their checksum
-        self._open = False  # whether steps of an unfinished sentence are sent, or about to be
+        self._open = False  # whether steps of an unfinished sentence were or are being sent
         self._sent = asyncio.Event()
         self._total = {"steps": begin.step, "sentences": begin.sentence, "words": 0, "written": 0}
         self._lags = [0, 0, 0]  # words shown, and the sum and the largest of their lags, in milliseconds
         self._scored, self._scores = 0, dict[str, float]()  # sentences, and the sums of their latency
 
     async def messages(self) -> AsyncIterator[list[Message]]:
-        """Steps that the client has not seen, an account of each sentence, and a last one of all; what is there, together."""
+        """The messages for the client: steps it has not seen, one per sentence end, and a final one; in groups."""
         async for events in self.events():
             messages: list[Message] = []
             for event in events:
@@ -72,7 +74,7 @@ class StreamHandler:
         yield [self._final()]
 
     async def events(self) -> AsyncIterator[list[Step | SentenceEnd]]:
-        """Every step and, after its last one, the end of each sentence."""
+        """Every step, and a SentenceEnd after the last step of a sentence."""
         draining = False
         while not draining and (steps := await self.session.some(TOGETHER)):
             self._pressure.add(self.session.waited)
@@ -94,10 +96,10 @@ class StreamHandler:
             self._open = bool(self._steps)
             self._sent.set()
         if draining or self.session.closed:
-            raise Refusal("draining", "this server is about to stop; connect again, and resume what can be resumed")
+            raise Refusal("draining", "this server is stopping; connect again and resume")
 
     def latency(self) -> dict[str, float]:
-        """AL, AP, DAL and CW, each the mean over sentences."""
+        """AL, AP, DAL and CW, averaged over sentences."""
         return {name: round(value / self._scored, 3) for name, value in self._scores.items()}
 
     def _close_sentence(self) -> SentenceEnd:
@@ -115,13 +117,11 @@ class StreamHandler:
         return SentenceEnd(translation, delays, scores, self.resume)
 
     def _is_new(self, step: Step) -> bool:
-        """Whether the client has not seen this step; raises if it saw another one in its place."""
+        """Whether the client has not seen this step; raises if it saw a different one in its place."""
         assert step.n is not None, "a session numbers its steps"
         self._check = checked(self._check, step)
         if self._expected and step.n == self._seen - 1 and f"{self._check:08x}" != self._expected:
-            told = (
-                "this server translates the open sentence differently from the one before; start anew without 'resume'"
-            )
+            told = "this server translates the open sentence differently than before; start again without 'resume'"
             raise Refusal("diverged", told)
         return step.n >= self._seen
 
@@ -142,10 +142,10 @@ class StreamHandler:
         seconds = round(time.monotonic() - self._began, 3)
         return {"type": "final", **self._total, "seconds": seconds, "latency": self.latency(), "lag": lag}
 
-    # the end
+    # stop
 
     async def drain(self, limit: float) -> None:
-        """Let the open sentence be finished, if that takes no longer than `limit` seconds, then stop."""
+        """Wait up to `limit` seconds until the open sentence is finished, then close."""
         if not self.warned.done():
             self.warned.set_result(None)
         with contextlib.suppress(TimeoutError):
@@ -157,7 +157,7 @@ class StreamHandler:
 
 
 def _latency(delays: Sequence[int], words: int) -> dict[str, float]:
-    """In source words, against the length of the translation itself: there is no reference."""
+    """Latency in source words, with the length of the translation itself, because there is no reference."""
     return {
         "AL": latency.average_lagging(delays, words, len(delays)),
         "AP": latency.average_proportion(delays, words, len(delays)),

@@ -1,4 +1,4 @@
-"""Uvicorn's two protocols, each with one addition: a deadline for HTTP requests, and one write for several WebSocket frames."""
+"""Two changes to Uvicorn's protocols: a deadline for HTTP requests, and one write for several WebSocket frames."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 
 
 class DeadlineHTTP(H11Protocol):
-    """HTTP, but the head of every request must be there in time, counted from the connection or the answer before it.
+    """HTTP with a deadline for the head of every request, counted from the connection or from the answer before.
 
-    The middleware waits for its body; a connection that becomes a WebSocket has its own rules.
+    The middleware limits the time for the body. A connection that becomes a WebSocket has its own limits.
     """
 
     deadline = 10.0  # seconds
@@ -38,13 +38,13 @@ class DeadlineHTTP(H11Protocol):
         self._timer = self.loop.call_later(self.deadline, self._give_up)
 
     def _give_up(self) -> None:
-        """Unless a request is being answered."""
+        """Close the connection, unless a request is being answered."""
         if self.cycle is None or self.cycle.response_complete:  # type: ignore[redundant-expr]
             self.transport.close()
 
 
 class BatchingWebSocket(WebSocketsSansIOProtocol):
-    """A WebSocket whose frames of one turn of the event loop, a word's steps for example, go out together."""
+    """A WebSocket that sends the frames of one turn of the event loop together, for example the steps of a word."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -52,7 +52,7 @@ class BatchingWebSocket(WebSocketsSansIOProtocol):
 
 
 class BatchingTransport:
-    """A transport that writes at the end of the event loop's turn, once: each call into the system costs."""
+    """A transport that writes once, at the end of the event loop's turn, because every system call costs time."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
