@@ -1,7 +1,7 @@
 """Translate and print every word as soon as it is final.
 
-python examples/embed.py [MODEL] < text          one speaker, as the text comes, by default in German
-python examples/embed.py MODEL FILE FILE …       several speakers at once, one engine for all of them
+python examples/embed.py [MODEL] < text          one speaker, while the text arrives (default: the model de-en, German)
+python examples/embed.py MODEL FILE FILE …       several speakers at the same time, with one engine
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from bethink.policy import READ, WRITE, Decision, Policy, View, setting
 
 @dataclass(frozen=True)
 class Punctuation(Policy):
-    """Writes only at punctuation marks, until it has written as many words as it has read."""
+    """Writes after a punctuation mark, until it has written as many words as it has read."""
 
     marks: str = setting(".,;:!?", "Marks", "It writes once a word with one of these has been read.")
     reasons: ClassVar = {"mark": "a punctuation mark was read"}

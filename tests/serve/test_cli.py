@@ -30,7 +30,7 @@ def complaint(capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str
         (["--port", "70000"], "from 0 to 65535"),
         (["--max-streams", "0"], "at least 1"),
         (["--max-lag", "-1"], "above 0"),
-        (["--model", TOY, TOY], "one name for each"),
+        (["--model", TOY, TOY], "a name of its own"),
     ],
 )
 def test_usage(capsys: pytest.CaptureFixture[str], flags: list[str], said: str) -> None:

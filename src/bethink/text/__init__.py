@@ -1,4 +1,4 @@
-"""Text in and text out: vocabularies, the Segmenter (text → ids, however it is cut) and the Joiner (ids → whole words)."""
+"""Text and ids: vocabularies, the Segmenter (text in any chunks → ids) and the Joiner (ids → whole words)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw text to clean words, the same for every way of cutting the text into chunks.
+"""Turns raw text into clean words; the result does not depend on how the text is cut into chunks.
 
 All cleaning is local to one whitespace-delimited word, so it waits for nothing but the end of that word: Unicode NFC, control
 and invisible characters removed, entities (`&amp;`) unescaped, tags (`<b>`, `<br/>`) removed. The one exception is a tag with
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 LONGEST_WORD = 256  # characters
 
-LINE_END = "\n"  # what Cleaner yields at the end of a line: never a word, because words hold no white space
+LINE_END = "\n"  # what Cleaner yields at the end of a line; no word equals it, because words have no white space
 
 _CHUNKS = re.compile(rf"\S{{1,{LONGEST_WORD}}}|\s+")
 _LINE_ENDS = re.compile("[\n\r\v\f\x85\u2028\u2029]")
@@ -47,14 +47,14 @@ def normalise(text: str) -> str:
 
 
 def without_punctuation(line: str) -> str:
-    """The words of a line alone; hyphens and apostrophes inside a word stay."""
+    """The words of a line without punctuation; hyphens and apostrophes inside a word stay."""
     return " ".join(_PUNCTUATION.sub(" ", line).split())
 
 
 def _is_clean(text: str) -> bool:
-    """Whether no rule of the Cleaner applies: nearly all of a corpus, and ten times as fast to see as to clean."""
+    """Whether the Cleaner would change nothing. True for nearly all of a corpus, and ten times as fast as cleaning."""
     return (
-        text.isprintable()  # no control or format characters, no white space but the plain space
+        text.isprintable()  # no control or format characters; the only white space is the plain space
         and "<" not in text
         and "&" not in text
         and unicodedata.is_normalized("NFC", text)
@@ -63,15 +63,15 @@ def _is_clean(text: str) -> bool:
 
 
 class Cleaner:
-    """Takes raw text in any chunks; yields each clean word once it is complete, and LINE_END where a line ended."""
+    """Takes raw text in any chunks; yields each clean word once it is complete, and LINE_END at each line end."""
 
     def __init__(self) -> None:
-        self._raw = ""  # a word still growing
+        self._raw = ""  # the word that is not complete yet
         self._tag = ""  # words that may be the beginning of a tag with attributes
 
     @property
     def settled(self) -> bool:
-        """Whether everything fed so far has been given out."""
+        """Whether all text fed so far has been yielded."""
         return not (self._raw or self._tag)
 
     def feed(self, text: str) -> Iterator[str]:
@@ -122,7 +122,7 @@ class Cleaner:
 
 
 def _clean(raw: str) -> list[str]:
-    """The clean words in one raw word: usually one, none if nothing is left, more where a `<br/>` or `&nbsp;` stood."""
+    """The clean words of a raw word: usually one; none if nothing is left; more if it had a `<br/>` or `&nbsp;`."""
     word = _whole_characters(raw)
     if "<" in word:
         word = _TAG.sub(_without_tag, word)
@@ -134,7 +134,7 @@ def _clean(raw: str) -> list[str]:
 
 
 def _whole_characters(text: str) -> str:
-    """Surrogates that arrived in halves put together; a half that stays alone becomes U+FFFD."""
+    """Joins halves of surrogate pairs; a half without its partner becomes U+FFFD."""
     if not _SURROGATE.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,4 +1,4 @@
-"""The Segmenter: text that arrives in any chunks becomes words with their ids, and boundaries between sentences."""
+"""The Segmenter: turns text in any chunks into words with their ids, and sentence boundaries."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from bethink.text.clean import LINE_END, Cleaner
 from bethink.text.sentences import ends_clause, ends_sentence
 from bethink.text.vocabulary import Vocabulary
 
-SHORTEST_LIMIT = 8  # tokens: one character takes at most a word mark and four bytes
+SHORTEST_LIMIT = 8  # tokens; one character needs at most a word mark and four bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One complete source word and the ids it is read as."""
+    """A complete source word and its ids."""
 
     text: str
     ids: tuple[int, ...]
@@ -27,10 +27,10 @@ class Boundary:
 
 
 class Segmenter:
-    """Gives out each word as soon as white space (or the end) shows that it is complete, and a Boundary after each sentence.
+    """Returns each word as soon as white space (or the end) shows that it is complete, and a Boundary after each sentence.
 
-    Events depend on the text alone, never on how it was cut. A sentence ends with its punctuation, with its line, or, in
-    speech without punctuation, before it has more than `longest` tokens: at a comma from two thirds of that on.
+    The result depends on the text alone, not on how it was cut. A sentence ends at its punctuation or at a line end. Without either it
+    is cut before it has more than `longest` tokens, at a comma from two thirds of that on.
     """
 
     def __init__(self, vocabulary: Vocabulary, longest: int = 120) -> None:
@@ -43,15 +43,15 @@ class Segmenter:
 
     @property
     def settled(self) -> bool:
-        """Whether every word fed so far is complete, none half heard."""
+        """Whether every word fed so far is complete."""
         return self._cleaner.settled
 
     def feed(self, text: str) -> list[Word | Boundary]:
-        """The events that this text completes."""
+        """The words and boundaries that this text completes."""
         return list(self._events(self._cleaner.feed(text)))
 
     def finish(self) -> list[Word | Boundary]:
-        """The events that were waiting, and the end of an open sentence; after it the segmenter is as new."""
+        """The remaining words and the boundary of an open sentence; resets the segmenter."""
         return [*self._events(self._cleaner.finish()), *self._close()]
 
     def _events(self, words: Iterable[str]) -> Iterator[Word | Boundary]:
@@ -78,7 +78,7 @@ class Segmenter:
             yield Boundary()
 
     def _fitting(self, text: str) -> Iterator[Word]:
-        """The word, halved as often as it takes for no part to have more tokens than a sentence may."""
+        """The word, halved until no part has more tokens than a sentence may have."""
         ids = self._vocabulary.encode(text)
         if len(ids) <= self._longest or len(text) == 1:
             yield Word(text, ids)

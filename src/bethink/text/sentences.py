@@ -1,4 +1,4 @@
-"""Where a sentence ends, decided from one word alone, because in a stream the next word has not been said yet."""
+"""Decides from one word whether a sentence ends; in a stream the next word is not known yet."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_END = re.compile(
     r"|[IVX]{2,}"  # numbered kings and chapters: Ludwig XIV.
 )
 
-# Written in lower case: also at the start of a sentence. Written with a capital: only so ("Fig. 5", but "a fig.").
+# A lower-case entry also matches with a capital at its start; an entry with a capital matches only so ("Fig. 5", not "a fig.").
 _ABBREVIATIONS = frozenset(
     # German
     """Abb Abs Abt Anm Apr Aufl Aug Ausg Bd Bde Bhf Bio Bsp Chr Dez Dipl Dr Feb Fr Frl Ges Hbf Hr Hrn Hrsg Ing Jan
@@ -33,7 +33,7 @@ _LIST_ENDS = frozenset({"etc", "ff", "usf", "usw"})  # mostly end a sentence, bu
 
 
 def ends_sentence(word: str, *, first: bool = False) -> bool:
-    """Whether a sentence ends after this word; `first` says that it is the sentence's first word."""
+    """Whether a sentence ends after this word; `first`: it is the first word of the sentence."""
     core = word.rstrip(_CLOSERS)
     closing = word[len(core) :]
     if not core or (core[0] in "([" and _bracketed(closing)):  # an aside of one word: (sic!)
@@ -44,7 +44,7 @@ def ends_sentence(word: str, *, first: bool = False) -> bool:
 
 
 def ends_clause(word: str) -> bool:
-    """Whether an overlong sentence may be cut after this word without much harm."""
+    """Whether a sentence that is too long may be cut after this word."""
     return word.rstrip(_CLOSERS)[-1:] in tuple(_CLAUSE_MARKS)
 
 

@@ -1,6 +1,6 @@
-"""Vocabularies, between words and ids: sentencepiece models, and plain lists of words.
+"""Vocabularies, which map words to ids and back: sentencepiece models and plain lists of words.
 
-Ids 0, 1 and 2 are padding, end of sentence and unknown in each of them. No typed text reaches padding or end of sentence. An
+In all of them, ids 0, 1 and 2 are padding, end of sentence and unknown. No input text can produce padding or end of sentence. An
 unknown piece of a translation is shown as ⁇.
 """
 
@@ -31,7 +31,7 @@ _GLUE = "￭"  # word-final vocabularies: a sign that follows a word without a s
 class Vocabulary(Protocol):
     @property
     def kind(self) -> str:
-        """`word-final`, `sentencepiece` or `words`: what load_vocabulary needs to know."""
+        """`word-final`, `sentencepiece` or `words`; load_vocabulary needs it."""
 
     def __len__(self) -> int: ...
 
@@ -39,25 +39,25 @@ class Vocabulary(Protocol):
         """The ids of one whitespace-delimited word: at least one."""
 
     def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
-        """The text of whole words; more ids may add to its last word and after it, never change what stands before.
+        """The text of these ids. Further ids may extend the last word and add words, but never change the text before it.
 
-        Tokenised text stays tokenised, as scores want it, unless it is to be tidy, as people do.
+        Tokenised text stays tokenised, as for scores; with `tidy`, punctuation is attached, as for people.
         """
 
     def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
-        """The beginning of the text that no further id can change: what may be shown to people."""
+        """The part of the text that no further id can change; only this is shown to people."""
 
     def opens_word(self, token: int) -> bool:
         """Whether a word can begin with this id."""
 
     def closes_word(self, token: int) -> bool:
-        """Whether a word can be complete with this id; a new word begins where the id before closes and the next one opens."""
+        """Whether a word can end with this id. A new word begins where one id closes a word and the next opens one."""
 
     def attaches(self, token: int) -> bool:
-        """Whether this id adds a sign to a word that is already complete, as a comma does."""
+        """Whether this id attaches to a word that is already complete, as a comma does."""
 
     def piece(self, token: int) -> str:
-        """An id as a person would like to see it on an axis; `·` marks what continues a word."""
+        """The id as text for plots and tables; `·` marks where a word continues."""
 
     def save(self, path: str | os.PathLike[str]) -> None: ...
 
@@ -83,7 +83,7 @@ class SentencePieces:
     ) -> Self:
         """Learn `size` byte-pair pieces from lines of text and write the model; the same lines give the same model.
 
-        `settings` are sentencepiece's own and change those of the kind.
+        `settings` are options of sentencepiece; they override those of TRAINING.
         """
         model = io.BytesIO()
         try:
@@ -93,7 +93,7 @@ class SentencePieces:
                 model_type="bpe",
                 vocab_size=size,
                 character_coverage=coverage,
-                normalization_rule_name="identity",  # normalise() has done it, and on the live text does the same
+                normalization_rule_name="identity",  # normalise() has cleaned the text, and does so with live text too
                 pad_id=PAD,
                 eos_id=EOS,
                 unk_id=UNK,
@@ -155,7 +155,7 @@ class SentencePieces:
         write_atomically(Path(path), self._model)
 
     def _text(self, token: int) -> str:
-        """What an id adds to the text; a byte stands as a lone surrogate until its character is whole."""
+        """The text of an id; a byte is a lone surrogate until its character is complete."""
         if token in (PAD, EOS):
             return ""
         if token == UNK:
@@ -167,11 +167,11 @@ class SentencePieces:
 
 
 class WordFinalPieces(SentencePieces):
-    """Pieces that carry the space at the end of a word, so that a word's last piece says that the word is complete.
+    """Pieces that mark the end of a word, so that the last piece of a word shows that the word is complete.
 
-    Punctuation after a word is a piece of its own that says "no space before me" (￭). So a word never waits for its comma, and
-    the comma changes nothing that stands. Digits are single pieces, and a character that is not in the vocabulary is its bytes, so
-    that both can be copied.
+    Punctuation after a word is a piece of its own with a mark (￭) for "no space before". So a word never waits for its comma, and
+    the comma does not change the word. Digits are single pieces, and a character that is not in the vocabulary becomes its bytes,
+    so that both can be copied.
     """
 
     kind = "word-final"
@@ -212,9 +212,9 @@ class WordFinalPieces(SentencePieces):
 
 
 class Words:
-    """A list of words, for text in which white space separates all tokens, punctuation too; the first word has id 3.
+    """A list of words, for tokenised text, where white space separates punctuation too; the first word has id 3.
 
-    So that ordinary text can be read as well, a word that is not in the list but whose parts all are ("it's.") is those parts.
+    Ordinary text can be read as well: a word that is not in the list is split if all its parts are ("it's.").
     """
 
     kind = "words"
@@ -279,19 +279,19 @@ _KINDS: dict[str, type[SentencePieces | Words]] = {kind.kind: kind for kind in (
 
 
 def starts_word(vocabulary: Vocabulary, token: int, before: int | None) -> bool:
-    """Whether a new word begins with this id, after the one before it (None at the start of a sentence)."""
+    """Whether a new word begins with `token` after `before` (None at the start of a sentence)."""
     return before is None or (vocabulary.closes_word(before) and vocabulary.opens_word(token))
 
 
 def load_vocabulary(path: str | os.PathLike[str], kind: str) -> Vocabulary:
-    """The vocabulary in a file, of the kind its owner says it has."""
+    """Load a vocabulary file of the given kind."""
     if kind not in _KINDS:
         raise unknown("kind of vocabulary", kind, _KINDS)
     return _KINDS[kind].load(path)
 
 
 def alike(one: Vocabulary, other: Vocabulary) -> bool:
-    """Whether ids mean the same in both."""
+    """Whether ids mean the same in both vocabularies."""
     return len(one) == len(other) and all(one.piece(token) == other.piece(token) for token in range(len(one)))
 
 
@@ -301,7 +301,7 @@ _OPENING = re.compile(r"[(\[{«“„¿¡$£]+")
 
 
 def _spaced(words: Iterable[str]) -> Iterator[str]:
-    """Tokenised words with the space each needs before it: none for what closes, none after what opens."""
+    """Tokenised words, each with a space before it unless it is closing punctuation or follows opening punctuation."""
     glue, quoted = True, False
     for word in words:
         opens = bool(_OPENING.fullmatch(word))
@@ -331,7 +331,7 @@ def _processor(model: bytes, name: str) -> sentencepiece.SentencePieceProcessor:
 
 
 def _is_whole(model: bytes) -> bool:
-    """Whether pieces, trainer and normaliser are all there: sentencepiece would take a file cut between two pieces."""
+    """Whether pieces, trainer and normaliser are all there; sentencepiece would accept a file cut between two pieces."""
     fields, position = set(), 0
     while position < len(model):
         fields.add(model[position] >> 3)
@@ -349,12 +349,12 @@ _RELATIVES = str.maketrans(
 
 
 def _plain(word: str) -> str:
-    """A word with signs that the vocabulary may lack in the plain form that it is likely to have."""
+    """The word with rare signs replaced by plain ones that the vocabulary probably has."""
     return unicodedata.normalize("NFKC", word).translate(_RELATIVES)
 
 
 def _unmarked(text: str) -> str:
-    """Without the marks that stand for spacing."""
+    """The text with the characters replaced that serve as marks inside the vocabulary."""
     return text.replace(_SPACE, "_").replace(_GLUE, "■")
 
 
@@ -362,7 +362,7 @@ _TRAILING = re.compile(r"(?<=.)[.,;:!?…)\]}»”“\"'’%]+$")
 
 
 def _detached(word: str) -> list[str]:
-    """A word and the signs right after it, each of them marked: Haus!" → Haus, ￭!, ￭"."""
+    """A word and its trailing punctuation, each sign marked: Haus!" → Haus, ￭!, ￭"."""
     core = _TRAILING.sub("", word)
     return [core, *(_GLUE + sign for sign in word[len(core) :])]
 
