@@ -18,7 +18,8 @@ import report
 from measure import per_lag
 
 from bethink import toy
-from bethink.analysis.degree import degree_knowledge
+from bethink.analysis.degree import look
+from bethink.analysis.gold import golden
 from bethink.evaluate import Result, Scores, evaluate
 from bethink.evaluate.instances import write
 from bethink.evaluate.plots import curves
@@ -88,7 +89,8 @@ def study(models: dict[str, Path], seed: int) -> tuple[list[Result], dict[str, f
         (ped, [f"pe:k={k},rho={rho},r={r}" for r in (2, 8) for k in (1, 3, 5, 7)]),
     ]
     results = [result for model, specs in plans for result in scored(model, specs, TEST, WORK / f"test-{seed}")]
-    known = {path: degree_knowledge(ped, TEST[:200], k).auc for path, k in PATHS.items()}
+    paths = look(ped, [golden(ped, pair) for pair in TEST[:200]], lags=list(PATHS.values())).paths
+    known = {name: path.knowledge.auc for name, path in zip(PATHS, paths, strict=True) if path.knowledge}
     facts = {"accuracy": token_accuracy(translators["offline"]), "rho": rho}
     return results, facts | {f"auc {name}": value for name, value in known.items()}
 
@@ -105,7 +107,7 @@ def above(result: Result, curve: Sequence[Result]) -> float | None:
     return report.above(result, curve, "AL", "paper", kind="paper")
 
 
-def scored(translator: Translator, specs: Sequence[str], pairs: Sequence[toy.ToyPair], out: Path) -> list[Result]:
+def scored(translator: Translator, specs: Sequence[str], pairs: Sequence[toy.AlignedPair], out: Path) -> list[Result]:
     sources, references = [pair.source for pair in pairs], [pair.target for pair in pairs]
     return evaluate(translator, sources, references, [parse(spec) for spec in specs], out / translator.name)
 

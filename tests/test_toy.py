@@ -11,7 +11,7 @@ VERBS = set(toy.LEXICON.verbs)
 
 
 @pytest.fixture(scope="module")
-def pairs() -> list[toy.ToyPair]:
+def pairs() -> list[toy.AlignedPair]:
     return list(toy.sentences(2000, seed=7))
 
 
@@ -21,7 +21,7 @@ def test_a_seed_chooses_the_sentences() -> None:
     assert once != other
 
 
-def test_sentences_have_the_promised_length_and_end(pairs: list[toy.ToyPair]) -> None:
+def test_sentences_have_the_promised_length_and_end(pairs: list[toy.AlignedPair]) -> None:
     lengths = {len(pair.source.split()) for pair in pairs}
     assert min(lengths) >= toy.SHORTEST
     assert max(lengths) <= toy.LONGEST
@@ -43,7 +43,7 @@ def test_word_classes_share_no_word() -> None:
     assert 150 <= len(words) <= 300
 
 
-def test_every_target_word_is_aligned_once_and_only_particles_are_left_over(pairs: list[toy.ToyPair]) -> None:
+def test_every_target_word_is_aligned_once_and_only_particles_are_left_over(pairs: list[toy.AlignedPair]) -> None:
     for pair in pairs[:300]:
         source, target = pair.source.split(), pair.target.split()
         assert [t for _, t in pair.alignment] == list(range(len(target)))
@@ -51,7 +51,7 @@ def test_every_target_word_is_aligned_once_and_only_particles_are_left_over(pair
         assert {source[s] for s in range(len(source)) if s not in aligned} <= {"wa"}
 
 
-def test_the_whole_source_decides_the_target(pairs: list[toy.ToyPair]) -> None:
+def test_the_whole_source_decides_the_target(pairs: list[toy.AlignedPair]) -> None:
     """A word has at most two forms, for the two numbers; adverbs may be two words."""
     forms: dict[str, set[tuple[str, ...]]] = defaultdict(set)
     for pair in pairs:
@@ -66,7 +66,7 @@ def test_the_whole_source_decides_the_target(pairs: list[toy.ToyPair]) -> None:
     assert {len(words) for word in toy.LEXICON.adverbs for words in forms[word]} == {1, 2}
 
 
-def test_only_verbs_move_and_not_all_of_them(pairs: list[toy.ToyPair]) -> None:
+def test_only_verbs_move_and_not_all_of_them(pairs: list[toy.AlignedPair]) -> None:
     lags: Counter[int] = Counter()
     for pair in pairs:
         source = pair.source.split()
@@ -77,7 +77,7 @@ def test_only_verbs_move_and_not_all_of_them(pairs: list[toy.ToyPair]) -> None:
     assert sum(count for lag, count in lags.items() if lag >= 3) / lags.total() > 0.3
 
 
-def test_nothing_before_a_verb_gives_it_away(pairs: list[toy.ToyPair]) -> None:
+def test_nothing_before_a_verb_gives_it_away(pairs: list[toy.AlignedPair]) -> None:
     """The best guess of a verb from the subject's noun is hardly better than chance."""
     seen: dict[str, Counter[str]] = defaultdict(Counter)
     for pair in pairs:

@@ -22,12 +22,12 @@ SHORTEST, LONGEST = 6, 20  # source words per sentence
 
 
 @dataclass(frozen=True, slots=True)
-class ToyPair:
+class AlignedPair:
     """Two sentences and which of their words translate each other: (source, target), counted from 0."""
 
     source: str
     target: str
-    alignment: tuple[tuple[int, int], ...]
+    alignment: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,20 +72,20 @@ def _lexicon() -> Lexicon:
 
 
 LEXICON = _lexicon()
-DETERMINERS = {"ne": ("un", False), "nemo": ("un", True), "te": ("el", False), "temo": ("el", True)}  # is it plural?
+DETERMINERS = {"ne": ("un", False), "nemo": ("un", True), "te": ("el", False), "temo": ("el", True)}  # True: plural
 PARTICLE = Piece("wa", ())
 JOINTS = (("ka", ("and",)), ("demu", ("but",)), (",", (",",)))
 STOP = (".", (".",))
 
 
-def sentences(count: int, seed: int) -> Iterator[ToyPair]:
+def sentences(count: int, seed: int) -> Iterator[AlignedPair]:
     """`count` sentence pairs; the same seed gives the same pairs."""
     rng = random.Random(seed)
     for _ in range(count):
         yield _sentence(rng)
 
 
-def _sentence(rng: random.Random) -> ToyPair:
+def _sentence(rng: random.Random) -> AlignedPair:
     while True:
         source, target = _clause(rng)
         for _ in range(rng.randrange(3)):
@@ -104,19 +104,16 @@ def _clause(rng: random.Random) -> tuple[list[Piece], list[Piece]]:
     word, translation = rng.choice(list(LEXICON.verbs.items()))
     verb = Piece(word, (translation + "en" if plural else translation + "a",))
     final = rng.random() < 0.65
-    rest = [piece for _ in range(rng.randint(0, 4 if final else 2)) for piece in _companion(rng)]
+    rest: list[Piece] = []
+    for _ in range(rng.randint(0, 4 if final else 2)):
+        adverb = rng.random() < 0.4
+        rest += [Piece(*rng.choice(list(LEXICON.adverbs.items())))] if adverb else _phrase(rng)[0]
     target = [*subject, verb, *rest]
     return ([*subject, *rest, verb] if final else target), target
 
 
-def _companion(rng: random.Random) -> list[Piece]:
-    if rng.random() < 0.4:
-        return [Piece(*rng.choice(list(LEXICON.adverbs.items())))]
-    return _phrase(rng)[0]
-
-
 def _phrase(rng: random.Random) -> tuple[list[Piece], bool]:
-    """A noun with its companions, and whether it is plural."""
+    """A noun with its determiner and perhaps an adjective, and whether it is plural."""
     determiner, (article, plural) = rng.choice(list(DETERMINERS.items()))
     pieces = [Piece(determiner, (article,))]
     if rng.random() < 0.4:
@@ -127,10 +124,10 @@ def _phrase(rng: random.Random) -> tuple[list[Piece], bool]:
     return pieces, plural
 
 
-def _pair(source: list[Piece], target: list[Piece]) -> ToyPair:
+def _pair(source: list[Piece], target: list[Piece]) -> AlignedPair:
     place = {id(piece): position for position, piece in enumerate(source)}
     origins = [(place[id(piece)], word) for piece in target for word in piece.target]
-    return ToyPair(
+    return AlignedPair(
         source=" ".join(piece.source for piece in source),
         target=" ".join(word for _, word in origins),
         alignment=tuple((origin, position) for position, (origin, _) in enumerate(origins)),

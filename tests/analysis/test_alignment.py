@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from bethink.analysis.alignment import paths, shares, sheets
-from bethink.analysis.gold import Pair, golden
+from bethink.analysis.gold import golden
 from bethink.errors import DataError
 from bethink.policy import parse
 from bethink.text import Words
+from bethink.toy import AlignedPair
 from bethink.translator import Translator
 from tests.fake import FakeBackend
 
 WORDS = Words(list("abcdefgh"))
 TRANSLATOR = Translator.of(FakeBackend(ending=0), WORDS, WORDS, name="fake", policy=parse("offline"))
-TURNED = golden(TRANSLATOR, Pair("a b c d", "h e f g", ((3, 0), (0, 1), (1, 2), (2, 3), (0, 3))))
+TURNED = golden(TRANSLATOR, AlignedPair("a b c d", "h e f g", ((3, 0), (0, 1), (1, 2), (2, 3), (0, 3))))
 
 
 def test_what_was_read_was_enough_or_not_and_more_than_needed_or_not() -> None:
@@ -35,4 +36,4 @@ def test_policies_by_hand() -> None:
 
 def test_pairs_without_links_are_told() -> None:
     with pytest.raises(DataError, match="none of the pairs is aligned"):
-        paths(TRANSLATOR, [golden(TRANSLATOR, Pair("a", "b"))], [parse("offline")])
+        paths(TRANSLATOR, [golden(TRANSLATOR, AlignedPair("a", "b"))], [parse("offline")])

@@ -8,18 +8,20 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bethink.analysis.degree import degree_knowledge, look, sheets
+from bethink.analysis.degree import Knowledge, look, sheets
 from bethink.analysis.gold import golden
 from bethink.backend import Row
-from bethink.errors import ModelError
 from bethink.policy import parse
 from bethink.text import Words
-from bethink.toy import ToyPair
+from bethink.toy import AlignedPair
 from bethink.translator import Translator
 from tests.fake import FakeBackend
 
 WORDS = Words(list("abcdefgh"))
-PAIRS = [ToyPair("a b c", "f g h", ((0, 0), (1, 1), (2, 2))), ToyPair("a b c", "h f g", ((0, 1), (1, 2), (2, 0)))]
+PAIRS = [
+    AlignedPair("a b c", "f g h", ((0, 0), (1, 1), (2, 2))),
+    AlignedPair("a b c", "h f g", ((0, 1), (1, 2), (2, 0))),
+]
 
 
 class Oracle(FakeBackend):
@@ -39,30 +41,30 @@ def translator(backend: FakeBackend) -> Translator:
     return Translator.of(backend, WORDS, WORDS, name="oracle", policy=parse("offline"))
 
 
+def knowledge(backend: FakeBackend, pairs: Sequence[AlignedPair], k: int | None = None) -> Knowledge:
+    model = translator(backend)
+    [path] = look(model, [golden(model, pair) for pair in pairs], lags=[k]).paths
+    assert path.knowledge is not None
+    return path.knowledge
+
+
 @pytest.mark.parametrize("k", [None, 1, 2])
 def test_a_degree_that_knows_everything_scores_one(k: int | None) -> None:
-    found = degree_knowledge(translator(Oracle()), PAIRS, k)
+    found = knowledge(Oracle(), PAIRS, k)
     assert (found.auc, found.after, found.before) == (1.0, 1.0, 0.0)
-    assert degree_knowledge(translator(Oracle(contrary=True)), PAIRS, k).auc == 0.0
+    assert knowledge(Oracle(contrary=True), PAIRS, k).auc == 0.0
 
 
 def test_a_degree_that_knows_nothing_scores_a_half() -> None:
     """The fake backend's degrees are a hash of what was read and written, different for every seed."""
-    found = [degree_knowledge(translator(FakeBackend(seed)), PAIRS).auc for seed in range(100)]
+    found = [knowledge(FakeBackend(seed), PAIRS).auc for seed in range(100)]
     assert np.mean(found) == pytest.approx(0.5, abs=0.05)
 
 
 def test_only_what_was_read_is_looked_at() -> None:
     """Three target tokens; with wait-1 the first of them is weighed with one source token read."""
-    assert degree_knowledge(translator(Oracle()), PAIRS[:1], 1).pairs == 1 + 2 + 3
-    assert degree_knowledge(translator(Oracle()), PAIRS[:1]).pairs == 3 * 3
-
-
-def test_a_model_without_capsules_says_so() -> None:
-    backend = FakeBackend()
-    backend.capsules = False
-    with pytest.raises(ModelError, match="no capsules"):
-        degree_knowledge(translator(backend), PAIRS)
+    assert knowledge(Oracle(), PAIRS[:1], 1).pairs == 1 + 2 + 3
+    assert knowledge(Oracle(), PAIRS[:1]).pairs == 3 * 3
 
 
 class Sure(Oracle):

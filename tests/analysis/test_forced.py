@@ -9,10 +9,11 @@ import pytest
 
 from bethink.analysis import forced
 from bethink.analysis.forced import Given, follow, rise, wait, weigh
-from bethink.analysis.gold import Gold, Pair, golden
+from bethink.analysis.gold import Gold, golden
 from bethink.backend import Row, Rows
 from bethink.policy import Action, parse
 from bethink.text import EOS, Words
+from bethink.toy import AlignedPair
 from bethink.translator import Translator
 from tests.fake import FakeBackend
 
@@ -22,7 +23,7 @@ LINES = [("a b c d e", "f g h"), ("b a", "i h g f e"), ("c", "f")]
 
 def made(backend: FakeBackend) -> tuple[Translator, list[Gold]]:
     translator = Translator.of(backend, WORDS, WORDS, name="fake", policy=parse("offline"))
-    return translator, [golden(translator, Pair(*line)) for line in LINES]
+    return translator, [golden(translator, AlignedPair(*line)) for line in LINES]
 
 
 def fresh(source: Sequence[int], inputs: Sequence[int], path: Sequence[int]) -> Row:

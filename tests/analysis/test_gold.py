@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bethink.analysis.gold import Pair, golden, parse_links, read_pairs, side
+from bethink.analysis.gold import golden, parse_links, read_pairs, side
 from bethink.errors import DataError
 from bethink.policy import parse
 from bethink.text import SentencePieces, Vocabulary, Words
+from bethink.toy import AlignedPair
 from bethink.translator import Translator
 from tests.fake import FakeBackend
 
@@ -40,7 +41,7 @@ def test_pairs_from_files_utf8_or_latin1(tmp_path: Path) -> None:
     (tmp_path / "en").write_text("that it\nnothing\nno\n", "utf-8")
     (tmp_path / "talp").write_text("1-1 2p2\n\n1-1\n", "utf-8")
     found = read_pairs(tmp_path / "de", tmp_path / "en", tmp_path / "talp")
-    assert found == [Pair("daß es", "that it", ((0, 0), (1, 1))), Pair("nein", "no", ((0, 0),))]
+    assert found == [AlignedPair("daß es", "that it", ((0, 0), (1, 1))), AlignedPair("nein", "no", ((0, 0),))]
     assert len(read_pairs(tmp_path / "de", tmp_path / "en", limit=1)) == 1
     (tmp_path / "talp").write_text("1-1\n", "utf-8")
     with pytest.raises(DataError, match="3 lines but .*talp has 1"):
@@ -50,7 +51,7 @@ def test_pairs_from_files_utf8_or_latin1(tmp_path: Path) -> None:
 
 
 def test_words_keep_their_own_tokens_where_punctuation_moves(pieces: SentencePieces) -> None:
-    pair = Pair("haus ( baum ) , straße .", '" grün " nicht', ())
+    pair = AlignedPair("haus ( baum ) , straße .", '" grün " nicht', ())
     gold = golden(translator(pieces), pair)
     assert gold.text == "haus (baum), straße."
     for words, one in ((pair.source.split(), gold.source), (pair.target.split(), gold.target)):
@@ -69,7 +70,7 @@ def test_parts_of_a_word_share_it_in_order(pieces: SentencePieces) -> None:
 
 def test_a_word_model_reads_tokenised_text_as_it_is() -> None:
     words = Words(["a", "b", ","])
-    gold = golden(translator(words), Pair("a , b", "b , a", ((0, 2), (2, 0), (1, 0))))
+    gold = golden(translator(words), AlignedPair("a , b", "b , a", ((0, 2), (2, 0), (1, 0))))
     assert gold.text == "a , b"
     assert gold.furthest == {0: 3, 2: 1}
     assert gold.translations == {0: [2], 1: [0], 2: [0]}

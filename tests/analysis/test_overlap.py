@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from bethink.analysis.gold import Pair, golden
+from bethink.analysis.gold import golden
 from bethink.analysis.overlap import overlap, sheets
 from bethink.policy import parse
 from bethink.text import EOS, Words
+from bethink.toy import AlignedPair
 from bethink.translator import Translator
 from tests.fake import FakeBackend
 
@@ -40,7 +41,7 @@ class Heads:
 
 
 def test_what_is_remembered_of_what_was_written_and_read() -> None:
-    long = golden(TRANSLATOR, Pair("a b c", "d e f g h i j k l m"))
+    long = golden(TRANSLATOR, AlignedPair("a b c", "d e f g h i j k l m"))
     [rates] = overlap("m", Heads(), [long], [1]).rates
     most = np.mean([1] * 7 + [7 / 8, 7 / 9, 7 / 10])  # seven places, ten words
     assert (rates.target, rates.target_ceiling) == (pytest.approx(most), pytest.approx(most))
@@ -48,13 +49,13 @@ def test_what_is_remembered_of_what_was_written_and_read() -> None:
 
 
 def test_repeated_words_count_once() -> None:
-    twice = golden(TRANSLATOR, Pair("a a", "d d"))
+    twice = golden(TRANSLATOR, AlignedPair("a a", "d d"))
     assert overlap("m", Heads(), [twice], [3]).rates[0].target == 1
 
 
 def test_the_floor_is_what_the_best_constant_guess_reaches() -> None:
     """Every sentence begins with `d` and goes on with eight words of its own: seven places hold `d` and six of those."""
-    pairs = [golden(TRANSLATOR, Pair("a", f"d {' '.join(LETTERS[n : n + 8])}")) for n in (4, 12)]
+    pairs = [golden(TRANSLATOR, AlignedPair("a", f"d {' '.join(LETTERS[n : n + 8])}")) for n in (4, 12)]
     d = pairs[0].target.ids[0]
     guessed = overlap("m", Heads(constant=d), pairs, [1]).rates[0]
     floor = guessed.target_floor
@@ -66,7 +67,7 @@ def test_the_floor_is_what_the_best_constant_guess_reaches() -> None:
 
 
 def test_short_sources_are_told_apart() -> None:
-    pairs = [golden(TRANSLATOR, Pair(" ".join(LETTERS[:n]), "d e")) for n in (7, 8, 20, 21)]
+    pairs = [golden(TRANSLATOR, AlignedPair(" ".join(LETTERS[:n]), "d e")) for n in (7, 8, 20, 21)]
     found = overlap("m", Heads(), pairs, [9])
     assert (found.pairs, found.short_pairs) == (4, 2)
     assert found.short == overlap("m", Heads(), pairs[1:3], [9]).rates
@@ -74,7 +75,7 @@ def test_short_sources_are_told_apart() -> None:
 
 
 def test_heads_that_know_nothing() -> None:
-    pair = golden(TRANSLATOR, Pair("a b", "c d"))
+    pair = golden(TRANSLATOR, AlignedPair("a b", "c d"))
     found = overlap("m", Heads(constant=-1), [pair], [1, 9])
     assert [(one.k, one.target, one.source) for one in found.rates] == [(1, 0, 0), (9, 0, 0)]
     [table] = sheets(found)

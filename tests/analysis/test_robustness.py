@@ -52,7 +52,7 @@ def test_what_is_endless() -> None:
 def test_losses_are_against_the_clean_text() -> None:
     sources, references = golden_lines("source.txt"), golden_lines("reference.txt")
     translator = Anything(sources, references)
-    found = robustness(translator, sources, references, [WaitK(2)])  # type: ignore[arg-type]
+    found = robustness(translator, list(zip(sources, references, strict=True)), [WaitK(2)])  # type: ignore[arg-type]
     clean, *others = found.outcomes
     assert [one.noise for one in others] == list(NOISES)
     assert max(one.BLEU for one in found.outcomes) == clean.BLEU
@@ -77,4 +77,4 @@ class Known(dict[str, str]):
 
 def test_there_must_be_something_to_disturb() -> None:
     with pytest.raises(DataError, match="no sentences to disturb"):
-        robustness(Anything([], []), [" "], ["x"], [WaitK(1)])  # type: ignore[arg-type]
+        robustness(Anything([], []), [(" ", "x")], [WaitK(1)])  # type: ignore[arg-type]

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from bethink import toy
-from bethink.analysis.degree import degree_knowledge
+from bethink.analysis.degree import look
+from bethink.analysis.gold import golden
 from bethink.backend.torch import TorchBackend
 from bethink.evaluate import Result, evaluate
 from bethink.policy import parse
@@ -98,7 +99,9 @@ def test_waiting_longer_is_slower_and_better(results: dict[str, Result]) -> None
 
 @pytest.mark.parametrize(("k", "least"), [(None, 0.9), (3, 0.8)])
 def test_the_degree_knows_what_is_translated(ped: Translator, k: int | None, least: float) -> None:
-    assert degree_knowledge(ped, PAIRS[:100], k).auc >= least
+    [path] = look(ped, [golden(ped, pair) for pair in PAIRS[:100]], lags=[k]).paths
+    assert path.knowledge is not None
+    assert path.knowledge.auc >= least
 
 
 def test_post_evaluation_beats_waiting_at_equal_lag(results: dict[str, Result]) -> None:

@@ -1,10 +1,9 @@
-"""What each part is worth: results of several systems side by side, with differences and whether they could be chance.
+"""Several systems side by side, with their differences and the probability that these are chance.
 
-Every system is compared with the first one: at the same policy where both have it, otherwise where its AL is nearest. The
-probability that a difference in BLEU is chance comes from a paired bootstrap over the logs, so the systems must have
-translated the same sentences. Since faster systems tend to be worse, BLEU above the first system's wait-k curve at equal lag
-stands beside it, where the lag lies between the ends of that curve: by AL, and by LAAL and DAL in words, since a policy that wins
-by one measure need not win by another.
+Every system is compared with the first: at the same policy if both have it, otherwise at the nearest AL. A paired bootstrap over the
+logs gives the probability, so the systems must have translated the same sentences. Faster systems tend to be worse, so the table also
+has BLEU above the first system's wait-k curve at equal latency, within the range of that curve: by AL, and by LAAL and DAL in words,
+because a policy that wins by one measure may lose by another.
 """
 
 from __future__ import annotations
@@ -121,7 +120,7 @@ def compare(entries: Sequence[Entry], profile: str = "paper", samples: int = 100
 
 
 def _base(entry: Entry, first: Sequence[Entry]) -> Entry:
-    """What an entry is compared with: the first system at the same policy, else where its lag is nearest."""
+    """The entry of the first system to compare with: at the same policy, or at the nearest AL."""
     same = next((base for base in first if base.result.policy == entry.result.policy), None)
     return same or min(first, key=lambda base: abs(base.average_lag - entry.average_lag))
 
@@ -133,13 +132,13 @@ def _above(entry: Entry, first: Sequence[Entry], measure: str, profile: str) -> 
 
 
 def is_wait_k(policy: str) -> bool:
-    """Whether it belongs to the wait-k curve: a schedule that reads faster than it writes is another one."""
+    """Whether a policy belongs to the wait-k curve; schedules with another rate do not."""
     kind, _, settings = policy.partition(":")
     return kind == "wait-k" and "rate=1.0" in settings.split(",")
 
 
 def above(point: Point, curve: Sequence[Point]) -> float | None:
-    """Quality over a curve at equal lag, between its points; beyond its ends there is nothing to compare with."""
+    """Quality above a curve at equal lag, interpolated; none outside the range of the curve."""
     (lag, good), ordered = point, sorted(curve)
     if len(ordered) < 2 or not ordered[0][0] <= lag <= ordered[-1][0]:
         return None

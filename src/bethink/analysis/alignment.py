@@ -1,8 +1,8 @@
-"""Had a word's source been read when it was written, and was more read than needed? Policies against gold alignments.
+"""Policies against gold alignments: was the source of each word read before it was written, and was more read than needed?
 
-The gold target is given, so that its alignment applies, while the policy decides by what the model says of it. Sufficiency is
-the share of aligned target words whose furthest source word had been read when the word was begun; necessity is, over those,
-the mean of how much had to be read by how much was. Both are counted in tokens of the model, over words of the alignment.
+The target is the gold one, so that its alignment applies; the policy decides by what the model computes for it. Sufficiency is the
+share of aligned target words whose last aligned source word had been read when the word was begun. Necessity is, over those words,
+the mean of the amount needed divided by the amount read. Both count tokens of the model.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _point(translator: Translator, pairs: Sequence[Gold], policy: Policy) -> Poi
 
 
 def shares(pair: Gold, path: Sequence[int]) -> list[float | None]:
-    """For each aligned target word how much of what had been read was needed; none where it was not enough."""
+    """For each aligned target word the needed share of what had been read; none if not enough had been read."""
     whole = len(pair.source.ids)
     found: list[float | None] = []
     for word, need in sorted(pair.furthest.items()):

@@ -1,4 +1,4 @@
-"""What a policy does: each decision about a candidate noted, judged by gold alignments, and counted live."""
+"""How a policy behaves: every decision about a candidate is recorded, compared with gold alignments, and counted in live use."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One decision about a candidate that the policy had in sight."""
+    """One decision of a policy about a candidate."""
 
     position: int  # of the target token, from 0
     read: int
     write: bool
     evidence: bool  # whether the policy named source positions
-    weight: float  # the number that it rests on: the largest rise of a degree, the stability, or the confidence
+    weight: float  # the number that decides: the largest rise of a degree, the stability, or the confidence
 
 
 @dataclass
 class Watched:
-    """Decides as the policy inside does, and notes each verdict."""
+    """Decides like the policy inside, and records each decision."""
 
     policy: Policy
     verdicts: list[Verdict] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Watched:
         return self.policy.needs(progress)
 
     def cannot_pass(self, view: View) -> bool:
-        """Never, so that every candidate is weighed in sight; the decision is the same."""
+        """Never, so that the engine asks about every candidate; the decisions stay the same."""
         return False
 
     def decide(self, view: View) -> Decision:
@@ -65,19 +65,19 @@ class Watched:
 
 
 def watched(policy: Policy) -> tuple[Policy, list[Verdict]]:
-    """A policy that decides the same, and the list its verdicts go to."""
+    """A policy that decides the same, and the list that it adds its decisions to."""
     made = Watched(policy)
-    return cast("Policy", made), made.verdicts  # a policy's name is a class variable; one that borrows it has none
+    return cast("Policy", made), made.verdicts  # the protocol declares `name` as a class variable, which Watched lacks
 
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a policy does: with the target given, judged by the alignment; and live, on the source alone."""
+    """How a policy behaves with the target given, compared with the alignment; and live, with the source only."""
 
     policy: str
     accepted: float | None  # share of the weighed candidates that were written
-    right: float | None  # share of the verdicts that agree with the alignment, both kinds counting the same
-    verdict_auc: float | None  # of the number that the verdict rests on
+    right: float | None  # balanced accuracy of the decisions against the alignment
+    verdict_auc: float | None  # of the number that decides
     live_accepted: float | None
     live_forced: float  # share of the words written without evidence, where it was looked for
     live_premature: float  # ends put off, per sentence
@@ -110,7 +110,7 @@ def behaviour(translator: Translator, pairs: Sequence[Gold], policy: Policy) -> 
 
 
 def _judged(translator: Translator, pairs: Sequence[Gold], policy: Policy) -> Iterator[tuple[Verdict, bool]]:
-    """Every verdict of a policy over the given words, and whether the source of the word had been read."""
+    """Every decision of a policy about the given words, and whether the source of the word had been read."""
     watchers = [watched(policy) for _ in pairs]
     for _ in follow(translator, pairs, [watcher for watcher, _ in watchers]):
         pass

@@ -1,4 +1,4 @@
-"""Every analysis by its name: its record, its tables, its picture. Tables and picture follow from the record in its JSON file."""
+"""Every analysis by its name: its record, its tables, its picture. Tables and picture are made from the record in its JSON file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Analysis:
     record: type[Any]
     sheets: Callable[[Any], list[Sheet]]
     draw: Callable[[Any, Path], None]
-    caption: str  # what the picture shows, for readers who do not see it too
+    caption: str  # alternative text of the picture
 
 
 CATALOGUE = {
@@ -62,14 +62,14 @@ def markdown(name: str, record: Any) -> str:
 
 
 def save(folder: Path, name: str, record: Any) -> None:
-    """The record of one analysis, and what follows from it: the tables and the picture."""
+    """Write the record of one analysis, its tables and its picture."""
     write(folder / f"{name}.json", to_json(record))
     write(folder / f"{name}.md", markdown(name, record))
     CATALOGUE[name].draw(record, folder / f"{name}.svg")
 
 
 def load(path: str | os.PathLike[str]) -> tuple[str, Any]:
-    """The name of an analysis, which its file has, and its record."""
+    """The name of an analysis, which is the name of its file, and its record."""
     name = Path(path).stem
     if name not in CATALOGUE:
         raise unknown("analysis", name, CATALOGUE)

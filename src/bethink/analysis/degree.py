@@ -1,13 +1,13 @@
-"""What the translation degree d knows, and whether a verdict built on it would be right.
+"""What the translation degree d predicts, and how well a policy can decide by it.
 
-The target of aligned pairs is given and weighed token by token along wait-k paths. The question a verdict has to answer is
-whether the source of the token has been read; how well a number answers it is its AUC. Beside it: how d agrees with what has been
-translated, how it grows, how large its rises are, and what a policy does with all that, live.
+The target of aligned pairs is given to the model and weighed token by token along wait-k paths. A policy has to know whether the
+source of the token has been read; AUC measures how well a number predicts that. Also measured: whether d agrees with what has
+been translated, how d grows, how large its rises are, and what a policy decides in live translation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,12 @@ import numpy as np
 
 from bethink.analysis.behaviour import Behaviour, behaviour
 from bethink.analysis.forced import Weighed, rise, weigh
-from bethink.analysis.gold import Gold, Pair, golden
+from bethink.analysis.gold import Gold
 from bethink.analysis.sheet import Sheet, number, percent
 from bethink.analysis.statistics import Flags, Floats, auc, averages, crossed, separation
-from bethink.errors import DataError, ModelError
 from bethink.policy import Policy
 
 if TYPE_CHECKING:
-    from bethink.toy import ToyPair
     from bethink.translator import Translator
 
 LAGS: tuple[int | None, ...] = (1, 3, 5, None)
@@ -36,7 +34,7 @@ OFFSETS = tuple(np.linspace(-1, 1, 21).tolist())  # of a source token from the d
 class Knowledge:
     """How well d tells translated source words from those still to come."""
 
-    auc: float  # chance that a translated token has a higher d than an untranslated one
+    auc: float  # probability that a translated token has a higher d than an untranslated one
     after: float  # mean d of a source token once all its translation is written
     before: float  # mean d of a source token none of whose translation is written
     pairs: int  # observations
@@ -45,19 +43,19 @@ class Knowledge:
 
 @dataclass(frozen=True)
 class Path:
-    """What can be known along one path."""
+    """Everything measured along one path."""
 
     name: str
     tokens: int  # aligned target tokens weighed
     read: float  # share of them whose source had been read
-    auc: dict[str, float | None]  # by what the guess is made from
-    own_auc: dict[str, float | None]  # the same over the tokens that the model would have written itself
+    auc: dict[str, float | None]  # by the name of the predictor
+    own_auc: dict[str, float | None]  # the same, only for tokens that the model would have written itself
     own_tokens: int
     own_read: float
     hits: float | None  # how often the largest rise is at a source token that the word translates
-    chance: float | None  # how often a random source token is
-    rho: float | None  # the bar for max Δd that separates best
-    rho_accuracy: float | None  # the mean of how often it is right above and below
+    chance: float | None  # how often a random source token is one
+    rho: float | None  # the threshold for max Δd that separates best
+    rho_accuracy: float | None  # balanced accuracy at that threshold
     quantiles: dict[str, float]  # of max Δd
     knowledge: Knowledge | None
 
@@ -72,25 +70,13 @@ class DegreeFindings:
     behaviour: tuple[Behaviour, ...] = ()
 
 
-def degree_knowledge(translator: Translator, pairs: Iterable[Pair | ToyPair], k: int | None = None) -> Knowledge:
-    """Along the wait-k path, or with the whole source readable; tokens whose translation is half written do not count."""
-    if not translator.backend.capsules:
-        raise ModelError(
-            f"model {translator.name} has no capsules, so no translation degree; use one of the PED system"
-        )
-    gold = [golden(translator, pair) for pair in pairs]
-    if found := _known(gold, weigh(translator, gold, k)):
-        return found
-    raise DataError("no aligned words to look at; expected sentence pairs with alignments")
-
-
 def look(
     translator: Translator,
     pairs: Sequence[Gold],
     policies: Sequence[Policy] = (),
     lags: Sequence[int | None] = LAGS,
 ) -> DegreeFindings:
-    """Everything about the degree of one model on some pairs; without capsules, what confidence alone tells."""
+    """Everything about the degree of one model on some pairs; without capsules, only what confidence predicts."""
     paths: list[Path] = []
     progress: tuple[float, ...] = ()
     offset: tuple[float, ...] = ()
@@ -105,14 +91,14 @@ def look(
 
 @dataclass(frozen=True)
 class _Evidence:
-    """One weighed token of a word whose source is known."""
+    """One weighed token of an aligned word, and the numbers that may predict whether its source has been read."""
 
     sentence: int
-    read: bool  # the answer
+    read: bool  # whether its source has been read
     own: bool  # whether the model would have written it
     confidence: float
     stability: float | None  # none where the model has no judge
-    degrees: tuple[float, ...]  # what d and its change amount to; empty without capsules
+    degrees: tuple[float, ...]  # numbers computed from d and its change; empty without capsules
     hit: bool
     chance: float
 
@@ -140,14 +126,11 @@ def _evidence(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]]) -> It
 
 
 def _features(one: Weighed) -> tuple[float, ...]:
-    """The largest rise and all rises first; then falls, the second rise, where it is, and d itself."""
+    """The largest rise, the sum of rises, the sum of falls, the second largest rise, where the largest is, the last, and d."""
     gain, before = one.gain, one.row.degrees
-    largest, total = rise(gain)
-    second = float(np.partition(gain, -2)[-2]) if len(gain) > 1 else 0.0
-    place = float(gain.argmax()) / len(gain)
-    latest = float(gain[-1])
+    falls, second = np.minimum(gain, 0).sum(), np.partition(gain, -2)[-2] if len(gain) > 1 else 0.0
     spread = (before.mean(), before.min(), before.max(), before[-1])
-    return (largest, total, float(np.minimum(gain, 0).sum()), second, place, latest, *map(float, spread))
+    return (*rise(gain), *map(float, (falls, second, gain.argmax() / len(gain), gain[-1], *spread)))
 
 
 def _path(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]], name: str) -> Path:
@@ -175,20 +158,21 @@ def _path(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]], name: str
 
 
 def _aucs(seen: Sequence[_Evidence]) -> dict[str, float | None]:
-    """By what the guess is made from; what has several numbers is a regression that has not seen the sentence."""
+    """The AUC of each predictor; several numbers are combined by a regression trained on other sentences."""
     if not seen:
         return {}
     labels, groups = np.array([one.read for one in seen]), np.array([one.sentence for one in seen])
     sure = np.array([one.confidence for one in seen])
     found = {"confidence": separation(sure, labels)}
-    # The seam tells the probability of the model's own choice only: where that is another word, the surer the worse.
+    # A backend returns the probability of the model's own choice only. Where that is another word, high confidence counts against.
     own = np.where([one.own for one in seen], sure, -sure)
     found["confidence in the given word"] = separation(own, labels)
     if seen[0].stability is not None:
         found["stability"] = separation(np.array([one.stability for one in seen]), labels)
     if seen[0].degrees:
         degrees = np.array([one.degrees for one in seen])
-        both = np.column_stack([degrees, np.log(np.clip(sure, 1e-6, 1 - 1e-6) / (1 - np.clip(sure, 1e-6, 1 - 1e-6)))])
+        clipped = np.clip(sure, 1e-6, 1 - 1e-6)
+        both = np.column_stack([degrees, np.log(clipped / (1 - clipped))])
         found |= {"max Δd": separation(degrees[:, 0], labels), "sum of Δd⁺": separation(degrees[:, 1], labels)}
         for name, features in (("all of d", degrees), ("d and confidence", both)):
             scores = crossed(features, labels, groups)
@@ -197,7 +181,7 @@ def _aucs(seen: Sequence[_Evidence]) -> dict[str, float | None]:
 
 
 def _best_bar(values: Floats, labels: Flags) -> tuple[float | None, float | None]:
-    """The bar that separates best, by the mean of the shares right above and below it."""
+    """The threshold with the best balanced accuracy, and that accuracy."""
     if not labels.any() or labels.all():
         return None, None
     bars = np.unique(np.quantile(values, np.linspace(0.02, 0.98, 49)))
@@ -207,7 +191,7 @@ def _best_bar(values: Floats, labels: Flags) -> tuple[float | None, float | None
 
 
 def _known(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]]) -> Knowledge | None:
-    """From the degrees of source tokens whose translation is all written, and of those of whom none is."""
+    """Compares the degrees of source tokens that are completely translated with those that are not translated at all."""
     after: list[float] = []
     before: list[float] = []
     for pair, tokens in zip(pairs, weighed, strict=True):
@@ -225,7 +209,7 @@ def _known(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]]) -> Knowl
 
 
 def _growth(pairs: Sequence[Gold], weighed: Sequence[Sequence[Weighed]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean d by progress of the target, and by how far a source token lies ahead of the diagonal; the whole source is readable."""
+    """Mean d by the share of the target written, and by how far a source token is ahead of the diagonal; all source is readable."""
     degrees, done, ahead = [], [], []
     for pair, tokens in zip(pairs, weighed, strict=True):
         places = (np.arange(len(pair.source.ids)) + 0.5) / len(pair.source.ids)

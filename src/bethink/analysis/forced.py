@@ -1,6 +1,6 @@
-"""A given target through a model: along a fixed path, or along the path that a policy takes when the words are given.
+"""Forced decoding: a given target, along a fixed path or along the path that a policy takes.
 
-Live code decides: for a policy the real engine runs over a backend that answers with the given words instead of the model's own.
+For a policy the real engine runs over a backend that answers with the given words instead of the model's own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from bethink.analysis.gold import Gold
 from bethink.backend import Backend, Row, Rows
 from bethink.engine import Engine
 from bethink.policy import Degrees, Policy
-from bethink.stream import Stream
 from bethink.text import EOS
 from bethink.trace import Step
 
@@ -27,7 +26,7 @@ BATCH = 64  # sentences in flight
 
 @dataclass(frozen=True)
 class Weighed:
-    """What is known when a target token is weighed: the row that proposes it, and the one that follows once it is written."""
+    """What is known when a target token is weighed: the row that proposes it, and the row after it."""
 
     row: Row
     following: Row
@@ -39,18 +38,18 @@ class Weighed:
 
 
 def wait(k: int | None, source: int, target: int) -> list[int]:
-    """g(t) = min(k + t - 1, I) for t = 1 …; everything where there is no k."""
+    """The wait-k path g(t) = min(k + t - 1, I) for t = 1 …; without k, the whole source."""
     return [source if k is None else min(k + t, source) for t in range(target)]
 
 
 def weigh(translator: Translator, pairs: Sequence[Gold], k: int | None) -> list[list[Weighed]]:
-    """Every target token of every pair, weighed as post-evaluation would weigh it along the wait-k path.
+    """Every target token of every pair, weighed as post-evaluation does along the wait-k path.
 
-    A token is proposed by the row at its position and evaluated by the row after it, both with what has been read when it is
-    weighed; every position before it keeps the prefix it was written with.
+    The row at a token's position proposes it, the row after it evaluates it; both see what has been read at that time. Earlier
+    positions keep the prefix they were written with.
     """
     found: list[list[Weighed]] = [[] for _ in pairs]
-    # Sentences of one length share a batch: the longest of them sets the cost for all.
+    # Batches hold sentences of similar length, because the longest sets the cost of all.
     order = sorted(range(len(pairs)), key=lambda n: len(pairs[n].target.ids))
     for begin in range(0, len(pairs), BATCH):
         chosen = order[begin : begin + BATCH]
@@ -78,9 +77,9 @@ def _weigh(backend: Backend, pairs: Sequence[Gold], k: int | None) -> list[list[
 
 
 class Given:
-    """A backend whose every candidate is the word that is given; everything else is what the model says.
+    """A backend that replaces every candidate by the given word and leaves the rest as the model computes it.
 
-    Only a premature end stays what it is, since every system reads on then.
+    Only a premature end of the sentence is not replaced, because every policy reads on then.
     """
 
     def __init__(self, backend: Backend) -> None:
@@ -130,26 +129,24 @@ class Given:
 
 
 def follow(translator: Translator, pairs: Sequence[Gold], policies: Sequence[Policy]) -> Iterator[list[Step]]:
-    """The steps that policies take when the target words are given, pair by pair, one policy for each."""
+    """The steps that policies take when the target words are given: one policy and one list of steps for each pair."""
     backend = Given(translator.backend)
     chosen = list(zip(pairs, policies, strict=True))
     for begin in range(0, len(chosen), BATCH):
         engine = Engine(backend, batch=BATCH)
-        streams = [_start(engine, backend, pair, policy) for pair, policy in chosen[begin : begin + BATCH]]
+        streams = []
+        for pair, policy in chosen[begin : begin + BATCH]:
+            stream = engine.open(policy)
+            backend.give(stream.slot, pair.target.ids)
+            for word in pair.source.words:
+                engine.feed(stream, word)
+            engine.close(stream)
+            streams.append(stream)
         engine.run()
         yield from (stream.take() for stream in streams)
 
 
-def _start(engine: Engine, backend: Given, pair: Gold, policy: Policy) -> Stream:
-    stream = engine.open(policy)
-    backend.give(stream.slot, pair.target.ids)
-    for word in pair.source.words:
-        engine.feed(stream, word)
-    engine.close(stream)
-    return stream
-
-
 def rise(gain: Degrees) -> tuple[float, float]:
-    """The largest rise of any source token's degree, and all rises together."""
+    """The largest rise of any source token's degree, and the sum of all rises."""
     up = np.maximum(gain, 0)
     return (float(up.max()), float(up.sum())) if len(up) else (0.0, 0.0)

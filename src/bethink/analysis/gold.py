@@ -1,9 +1,9 @@
-"""Sentence pairs whose words are aligned by hand, and what that means for a model's tokens.
+"""Sentence pairs whose words were aligned by hand, mapped to a model's tokens.
 
-An alignment file has one line per pair: `3-4` says that source word 3 and target word 4 translate each other for sure, `3p4` that
-they possibly do; words are counted from 1 and stand between white space. Such texts are tokenised (`nicht , daß`) while a model
-may have learned from ordinary text (`nicht, daß`): punctuation is then moved to where it belongs, and every word of the
-alignment keeps its own tokens.
+An alignment file has one line per pair: `3-4` means that source word 3 and target word 4 surely translate each other, `3p4` that
+they possibly do. Words are separated by white space and counted from 1. Such texts are tokenised (`nicht , daß`), while a model
+may have been trained on ordinary text (`nicht, daß`). For such a model punctuation is joined to its word, and every word of the
+alignment still knows its own tokens.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from bethink.errors import DataError
 from bethink.evaluate.instances import read_lines
 from bethink.text import Vocabulary, normalise
+from bethink.toy import AlignedPair
 
 if TYPE_CHECKING:
-    from bethink.toy import ToyPair
     from bethink.translator import Translator
 
 LINK = re.compile(r"(\d+)([-p])(\d+)")
@@ -30,17 +30,8 @@ _OPENING = re.compile(r"[(\[{«„“]+")
 
 
 @dataclass(frozen=True)
-class Pair:
-    """A sentence pair and which words translate each other, as (source, target), counted from 0."""
-
-    source: str
-    target: str
-    alignment: tuple[tuple[int, int], ...] = ()
-
-
-@dataclass(frozen=True)
 class Side:
-    """One side of a pair as a model sees it."""
+    """One side of a pair in the tokens of a model."""
 
     words: tuple[tuple[int, ...], ...]  # the tokens of each word between white space
     spans: tuple[tuple[int, int], ...]  # the tokens of each word of the alignment: first, and one past the last
@@ -61,7 +52,7 @@ class Gold:
 
     @property
     def furthest(self) -> dict[int, int]:
-        """For each aligned target word how many source tokens must have been read for all that it translates."""
+        """For each aligned target word, how many source tokens must be read to have read every word it translates."""
         found: dict[int, int] = {}
         for i, j in self.alignment:
             found[j] = max(found.get(j, 0), self.source.spans[i][1])
@@ -69,7 +60,7 @@ class Gold:
 
     @property
     def translations(self) -> dict[int, list[int]]:
-        """For every aligned source token the positions of the target tokens that translate it."""
+        """For each aligned source token, the positions of the target tokens that translate it."""
         found: dict[int, list[int]] = {}
         for i, j in self.alignment:
             for token in range(*self.source.spans[i]):
@@ -84,8 +75,8 @@ def read_pairs(
     *,
     sure: bool = False,
     limit: int | None = None,
-) -> list[Pair]:
-    """Pairs from two files of lines and, if there is one, a file of links; `sure` leaves the possible links out."""
+) -> list[AlignedPair]:
+    """Pairs from a source file, a target file and, if given, a file of links; `sure` drops the possible links."""
     sources, targets = _lines(source), _lines(target)
     links = _lines(alignment) if alignment is not None else [""] * len(sources)
     for name, lines in ((target, targets), (alignment, links)):
@@ -94,7 +85,9 @@ def read_pairs(
     found = []
     for number, (left, right, line) in enumerate(zip(sources, targets, links, strict=True), start=1):
         where = f"{alignment}, line {number}"
-        found.append(Pair(left, right, parse_links(line, len(left.split()), len(right.split()), where, sure=sure)))
+        found.append(
+            AlignedPair(left, right, parse_links(line, len(left.split()), len(right.split()), where, sure=sure))
+        )
     kept = [pair for pair in found if pair.source.split() and pair.target.split()][:limit]
     if not kept:
         raise DataError(f"{source} and {target} have no pair of sentences to look at")
@@ -121,28 +114,28 @@ def parse_links(
 
 
 def _lines(path: str | os.PathLike[str]) -> list[str]:
-    """UTF-8 or, as alignment sets of old are, Latin-1."""
+    """The lines of a file in UTF-8 or, as old alignment sets are, in Latin-1."""
     try:
         data = Path(path).read_bytes()
         data.decode("utf-8")
-    except OSError:
-        return read_lines(path)  # which says what is wrong
     except UnicodeDecodeError:
         return data.decode("latin-1").removesuffix("\n").replace("\r", "").split("\n")
+    except OSError:
+        pass  # read_lines raises the error for the user
     return read_lines(path)
 
 
-def golden(translator: Translator, pair: Pair | ToyPair, *, tidy: bool | None = None) -> Gold:
-    """A pair in the tokens of a model; `tidy` puts punctuation where ordinary text has it, by default if the model reads that."""
+def golden(translator: Translator, pair: AlignedPair, *, tidy: bool | None = None) -> Gold:
+    """A pair in the tokens of a model; `tidy` joins punctuation to its word, by default if the model has subwords."""
     tidy = translator.source.kind != "words" if tidy is None else tidy
     left = _glued(pair.source.split()) if tidy else [[word] for word in pair.source.split()]
     right = _glued(pair.target.split()) if tidy else [[word] for word in pair.target.split()]
     text = " ".join("".join(parts) for parts in left)
-    return Gold(text, side(translator.source, left), side(translator.target, right), tuple(pair.alignment))
+    return Gold(text, side(translator.source, left), side(translator.target, right), pair.alignment)
 
 
 def side(vocabulary: Vocabulary, words: Sequence[Sequence[str]]) -> Side:
-    """Words, each given as the parts that the alignment knows, and the tokens that each part has."""
+    """The tokens of words, each given as the parts that the alignment links, and the tokens of each part."""
     tokens: list[tuple[int, ...]] = []
     spans: list[tuple[int, int]] = []
     begin = 0
@@ -155,7 +148,7 @@ def side(vocabulary: Vocabulary, words: Sequence[Sequence[str]]) -> Side:
 
 
 def _shares(vocabulary: Vocabulary, ids: Sequence[int], parts: Sequence[str]) -> list[tuple[int, int]]:
-    """Which of a word's tokens are whose: a token belongs to every part of which it has a character."""
+    """The tokens of each part of a word; a token belongs to every part that it shares a character with."""
     if len(parts) == 1:
         return [(0, len(ids))]
     ends = [len(vocabulary.decode(ids[: n + 1])) for n in range(len(ids))]
@@ -169,7 +162,7 @@ def _shares(vocabulary: Vocabulary, ids: Sequence[int], parts: Sequence[str]) ->
 
 
 def _glued(words: Sequence[str]) -> list[list[str]]:
-    """Tokenised words grouped as ordinary text writes them: what closes joins the word before it, what opens the one after."""
+    """Tokenised words grouped as in ordinary text: closing punctuation joins the word before, opening the word after."""
     groups: list[list[str]] = []
     glue, quoted = False, False
     for word in words:

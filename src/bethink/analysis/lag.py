@@ -1,9 +1,9 @@
-"""Latency that people feel: a speaker of a given pace, one listener, and the clock of this machine.
+"""The delay that a reader experiences: a simulated speaker of a given pace, one stream, and real computing time.
 
-A text is said word by word; each word is heard when it has been said, computing takes the time it takes, and what is shown waits
-for it, also for what was not finished from before. Two delays are counted for every target word shown: how long after the last
-word it was based on (`response`, what computing costs), and how long after the word that stands at the same place of the
-sentence (`lag`, how far the reader is behind the speaker, waiting included).
+A text is spoken word by word. Each word is available when its last letter is spoken, and computing it starts when the work on
+earlier words is done. Two delays are measured for every target word shown: the time since the last word it was based on
+(`response`, what computing costs), and the time since the source word at the same relative position of the sentence (`lag`, how far
+the reader is behind the speaker, waiting included).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Felt:
     response: tuple[float, ...]
     lag: tuple[float, ...]
     load: float  # share of the speaking time spent computing
-    samples: tuple[float, ...] = ()  # the lags at every hundredth, for drawing
+    samples: tuple[float, ...] = ()  # the lag at each percentile, for drawing
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Lags:
 
 @dataclass(frozen=True)
 class Said:
-    """What was said and shown, with the time of each in milliseconds."""
+    """Source words and shown steps, each with its time in milliseconds."""
 
     spoken: list[float]  # when each source word was complete
     shown: list[tuple[Step, float]]
@@ -61,13 +61,13 @@ def lags(translator: Translator, lines: Sequence[str], policies: Sequence[Policy
     words = [word for line in lines for word in f"{line}\n".split(" ") if word.strip()]
     if not words:
         raise DataError("there is nothing to say; give a source file with at least one word")
-    listen(translator, words[:20], policies[0], wpm)  # the first use of a model pays for memory that later uses find
+    listen(translator, words[:20], policies[0], wpm)  # warm-up: the first use of a model allocates memory
     felt = tuple(_felt(listen(translator, words, policy, wpm), policy) for policy in policies)
     return Lags(translator.name, wpm, len(lines), felt)
 
 
 def listen(translator: Translator, words: Sequence[str], policy: Policy, wpm: float) -> Said:
-    """Say a text word by word; a sentence ends with its punctuation or its line."""
+    """Feed a text word by word; a sentence ends at its punctuation or at the end of its line."""
     session = translator.session(policy)
     answers: list[list[Step]] = []
     computing: list[float] = []
@@ -103,7 +103,7 @@ def _felt(said: Said, policy: Policy) -> Felt:
 
 
 def _new(step: Step) -> list[str]:
-    """The words that a step shows; punctuation that belongs to the word before is none."""
+    """The words that a step shows, without punctuation that belongs to the word before."""
     words = step.text.split()
     return words[1:] if words and step.written > 1 and not step.text[0].isspace() else words
 

@@ -1,9 +1,9 @@
-"""Do the capsules remember? How many of the words written, and of the words read, are among the likeliest of the constraint heads.
+"""What the capsules remember: how many of the words written and read are among the likeliest words of the constraint heads.
 
-R^T is, over the positions of a target, the mean share of the distinct words written so far among the 7 likeliest of p_d; R^S that of the
-words read among the 15 likeliest of p_e. The first position has nothing written and is left out of R^T. A long prefix has more
-words than places, so both depend on the length of the sentences. To compare them one needs the ceiling, which perfect guesses would
-reach with as many places, the floor, which the best constant guess reaches, and the rates over sources of 8 to 20 tokens alone.
+R^T is, over the positions of a target, the mean share of the distinct words written so far that are among the 7 likeliest of p_d;
+R^S is the share of the words read among the 15 likeliest of p_e. R^T leaves out the first position, where nothing is written. A long
+prefix has more words than guesses, so both depend on sentence length. They are therefore reported with a ceiling (perfect guesses), a
+floor (the best constant guess), and again for sources of 8 to 20 tokens only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class ConstraintProbe(Protocol):
-    """The heads: for each position the likeliest words written and the likeliest words read."""
+    """The constraint heads: for each position the likeliest words written and the likeliest words read."""
 
     def likeliest(
         self, source: Sequence[int], target: Sequence[int], path: Sequence[int], written: int, read: int
@@ -41,9 +41,9 @@ class Rates:
     k: int
     target: float  # R^T
     source: float  # R^S
-    target_held: float  # of what seven places can hold
+    target_held: float  # counting at most as many words as there are guesses
     source_held: float
-    target_ceiling: float | None = None  # what perfect guesses would reach; records made before these have none
+    target_ceiling: float | None = None  # what perfect guesses would reach; older records lack ceilings and floors
     source_ceiling: float | None = None
     target_floor: float | None = None  # what the best constant guess reaches
     source_floor: float | None = None
@@ -66,7 +66,7 @@ def overlap(name: str, probe: ConstraintProbe, pairs: Sequence[Gold], lags: Sequ
 
 def _rates(probe: ConstraintProbe, pairs: Sequence[Gold], k: int) -> Rates:
     scores: dict[str, list[tuple[float, float, float]]] = {side: [] for side in PLACES}
-    constant: dict[str, Counter[int]] = {side: Counter() for side in PLACES}  # what guessing each word always would add
+    constant: dict[str, Counter[int]] = {side: Counter() for side in PLACES}  # score of each word as a constant guess
     for pair in pairs:
         source, target = [*pair.source.ids, EOS], [EOS, *pair.target.ids]
         path = wait(k, len(source), len(target))
@@ -87,7 +87,7 @@ def _rates(probe: ConstraintProbe, pairs: Sequence[Gold], k: int) -> Rates:
 
 
 def _shares(guesses: Ids, bag: set[int]) -> tuple[float, float, float]:
-    """Guessed right, of the distinct words; of as many of them as there are guesses; and the most that could be right."""
+    """The share of distinct words guessed; the same of at most as many words as guesses; and the largest possible share."""
     hit, most = len(bag.intersection(guesses.tolist())), min(len(bag), len(guesses))
     return hit / len(bag), hit / most, most / len(bag)
 

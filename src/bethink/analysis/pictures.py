@@ -1,4 +1,4 @@
-"""One picture per analysis, in the style of all others."""
+"""One picture per analysis."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _curves(
     legend: Place | None = None,
     every: int = 1,
 ) -> None:
-    """Named curves under the labels of both axes; a legend where one is wanted and there is something to tell apart."""
+    """Draw named curves, the labels of both axes and, if wanted, a legend."""
     for n, (name, points) in enumerate(curves.items()):
         line(axes, points, n, name, every)
     axes.set_xlabel(labels[0])
@@ -42,7 +42,7 @@ def _curves(
 
 
 def degree(found: DegreeFindings, out: Out) -> None:
-    """Four views: what tells read from unread, what d means, how it grows, how large its rises are."""
+    """Four plots: what predicts whether the source was read, what d means, how it grows, how large its rises are."""
     with figure_in(out, (8.6, 6.2)) as figure:
         (told, meant), (grown, risen) = figure.subplots(2, 2)
         _aucs(told, found)
@@ -55,7 +55,8 @@ def degree(found: DegreeFindings, out: Out) -> None:
         drawn = {name: points for name, points in shares.items() if points}
         _curves(meant, drawn, ("translation degree d", "share translated by then"), "lower right")
         growth = {"by target written": (PROGRESS, found.progress), "by how far ahead it lies": (OFFSETS, found.offset)}
-        means = {name: zip(_middles(edges), values, strict=True) for name, (edges, values) in growth.items() if values}
+        middles = {edges: [(low + high) / 2 for low, high in pairwise(edges)] for edges in (PROGRESS, OFFSETS)}
+        means = {name: zip(middles[edges], values, strict=True) for name, (edges, values) in growth.items() if values}
         _curves(grown, means, ("share of the sentence", "mean d, whole source readable"), "lower left")
         grown.set_xticks((-1, -0.5, 0, 0.5, 1))
         grown.set_ylim(bottom=0)
@@ -114,7 +115,7 @@ def overlap(found: Overlap, out: Out) -> None:
 
 
 def lag(found: Lags, out: Out) -> None:
-    """How many of the words are shown how soon."""
+    """The share of words shown within each delay."""
     curves = {one.policy: [(ms / 1000, share / 100) for share, ms in enumerate(one.samples)] for one in found.felt}
     behind = f"seconds behind the speaker ({found.wpm:g} words per minute)"
     with figure_in(out, (5.6, 3.7)) as figure:
@@ -142,7 +143,7 @@ def speed(found: Speed, out: Out) -> None:
 
 
 def ablation(found: Ablation, out: Out) -> None:
-    """BLEU with its interval against AL and against DAL, a curve per system and kind of policy, whole sentences as a level."""
+    """BLEU with its interval against AL and DAL: a curve per system and kind of policy, offline translation as a dashed line."""
     curves = _systems([row for row in found.rows if row.policy != "offline"])
     with figure_in(out, (8.6, 3.6)) as figure:
         both = figure.subplots(1, 2, sharey=True)
@@ -164,7 +165,7 @@ def ablation(found: Ablation, out: Out) -> None:
 
 
 def _systems(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Rows by the curve they belong to: a system, or one kind of policy of it where it has several."""
+    """Rows by curve: one per system, or per kind of policy if a system has several."""
     kinds: dict[str, set[str]] = {}
     for row in rows:
         kinds.setdefault(row.system, set()).add(line_of(row.policy))
@@ -191,7 +192,3 @@ def _bars(axes: Axes, names: Sequence[str], rows: dict[str, list[float]], label:
     axes.set_xlim(left=0)
     if len(rows) > 1:
         below(axes, columns=1)
-
-
-def _middles(edges: Sequence[float]) -> list[float]:
-    return [(low + high) / 2 for low, high in pairwise(edges)]

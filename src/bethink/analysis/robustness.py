@@ -1,7 +1,7 @@
-"""How much is lost when the source is not as clean as a test set: BLEU and AL under noise, and what must never happen, counted.
+"""BLEU and AL when the source is noisy, and how many translations are empty or do not end.
 
-The noise is what a live source brings: the same sentences without punctuation or capitals, mistyped, stuttered, endless, or half
-translated. Every kind is drawn from a seed, so that the same sentences always come out the same.
+Noise of live sources: the same sentences without punctuation, without capitals, with typos, with repeated words, several in one,
+or with words of the other language. The noise has a fixed seed, so the same sentences always become the same.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Noise: TypeAlias = Callable[[Sequence[Texts], random.Random], list[Texts]]
 SEED = 2022
 RATE = 0.1  # of the words that typos, stuttering and code-switching touch
 JOINED = 5  # sentences in a very long one
-TIMES, UNIT = 5, 4  # a unit of at most so many words, said so many times in a row, is a loop
+TIMES, UNIT = 5, 4  # at most UNIT words, repeated TIMES times in a row, are a loop
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,8 @@ class Robustness:
     outcomes: tuple[Outcome, ...]
 
 
-def robustness(
-    translator: Translator, sources: Sequence[str], references: Sequence[str], policies: Sequence[Policy]
-) -> Robustness:
-    clean = [pair for pair in zip(sources, references, strict=True) if pair[0].split()]
+def robustness(translator: Translator, texts: Sequence[Texts], policies: Sequence[Policy]) -> Robustness:
+    clean = [pair for pair in texts if pair[0].split()]
     if not clean:
         raise DataError("there are no sentences to disturb; give a source file with at least one")
     kinds = {"clean": clean} | {name: noise(clean, random.Random(SEED)) for name, noise in NOISES.items()}
@@ -64,9 +62,7 @@ def robustness(
     return Robustness(translator.name, signature, tuple(outcomes))
 
 
-def _outcome(
-    translator: Translator, pairs: Sequence[tuple[str, str]], policy: Policy, noise: str
-) -> tuple[Outcome, str]:
+def _outcome(translator: Translator, pairs: Sequence[Texts], policy: Policy, noise: str) -> tuple[Outcome, str]:
     done = translator.translate_many([source for source, _ in pairs], policy)
     found = [instance(n, *pair, one) for n, (pair, one) in enumerate(zip(pairs, done, strict=True))]
     scores = score(found)
@@ -77,7 +73,7 @@ def _outcome(
 
 
 def is_endless(one: Instance) -> bool:
-    """Whether a translation repeats itself where the reference does not, or had to be cut."""
+    """Whether a translation repeats itself although the reference does not, or was cut at the length limit."""
     cut = len(one.path) > 2 * one.source_tokens + 50
     return cut or (repeats(one.prediction.split()) and not repeats(one.reference.split()))
 
@@ -119,7 +115,7 @@ def typos(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
 
 
 def repeated(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
-    """One word in ten is said twice."""
+    """One word in ten stands twice."""
     return [(_each(source, draw, lambda word: [word, word]), reference) for source, reference in pairs]
 
 
@@ -132,8 +128,15 @@ def long(pairs: Sequence[Texts], _draw: random.Random) -> list[Texts]:
 
 
 def switched(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
-    """One word in ten is already in the other language: the word at its place of the reference."""
-    return [(_switch(source, reference, draw), reference) for source, reference in pairs]
+    """One word in ten is in the other language: the reference word at the same relative position."""
+    found = []
+    for source, reference in pairs:
+        words, others = source.split(), reference.split()
+        for n in range(len(words)):
+            if others and draw.random() < RATE:
+                words[n] = others[n * len(others) // len(words)]
+        found.append((" ".join(words), reference))
+    return found
 
 
 NOISES: dict[str, Noise] = {
@@ -158,11 +161,3 @@ def _mistyped(word: str, draw: random.Random) -> str:
     if kind == 0:
         return word[:place] + word[place + 1] + word[place] + word[place + 2 :]
     return word[:place] + word[place + 1 :] if kind == 1 else word[:place] + word[place] + word[place:]
-
-
-def _switch(source: str, reference: str, draw: random.Random) -> str:
-    words, others = source.split(), reference.split()
-    for n in range(len(words)):
-        if others and draw.random() < RATE:
-            words[n] = others[n * len(others) // len(words)]
-    return " ".join(words)

@@ -1,4 +1,4 @@
-"""A table as data: the terminal, the Markdown file and the tests all show the same cells."""
+"""A table as data, printed to the terminal or written as Markdown."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Sheet:
 
 
 def number(value: float | None, decimals: int = 2, sign: bool = False) -> str:
-    """A number as a cell; nothing for what is not known."""
+    """A number as a cell; an empty cell for a value that is not known."""
     if value is None or not math.isfinite(value):
         return ""
-    return f"{value:+.{decimals}f}" if sign else f"{value:.{decimals}f}"
+    return f"{value:{'+' if sign else ''}.{decimals}f}"
 
 
 def percent(value: float | None) -> str:
-    return "" if value is None or not math.isfinite(value) else f"{100 * value:.1f} %"
+    return f"{found} %" if (found := number(None if value is None else 100 * value, 1)) else ""
 
 
 def _line(cells: Sequence[str]) -> str:

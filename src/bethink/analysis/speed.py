@@ -1,7 +1,7 @@
-"""What a policy costs: seconds per written token, as ratios to the first policy.
+"""Seconds per written token of each policy, as ratios to the first policy.
 
-Rounds of all policies take turns, so that whatever else the machine does slows them alike, and the median ratio counts; the paper
-reports 2.45 for post-evaluation over wait-k.
+The policies take turns, so that other load on the machine slows all of them alike, and the median ratio counts. The paper reports
+2.45 for post-evaluation over wait-k.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Speed:
 def speed(
     translator: Translator, sentences: Sequence[str], policies: Sequence[Policy], streams: int = 1, turns: int = 15
 ) -> Speed:
-    """Every policy over the sentences, turn by turn; a first turn, which pays for memory, does not count."""
+    """Run every policy over the sentences, turn by turn; a first turn for warm-up does not count."""
     first, *costs = [[once(translator, sentences, one, streams) for one in policies] for _ in range(turns + 1)]
     seconds = np.array([[cost.seconds / cost.tokens for cost in turn] for turn in costs])
     ratios = seconds / seconds[:, :1]
@@ -76,7 +76,7 @@ def speed(
 
 
 def once(translator: Translator, sentences: Sequence[str], policy: Policy, streams: int) -> Cost:
-    """One run of a policy over the sentences, all of them there at once."""
+    """One run of a policy over the sentences, whose text is available at once."""
     engine = Engine(translator.backend, batch=streams)
     began = time.perf_counter()
     done = list(translator.translate_many(sentences, policy, batch=streams, engine=engine))

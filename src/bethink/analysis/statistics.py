@@ -1,4 +1,4 @@
-"""The few statistics the analyses need: how well a number tells two kinds apart, and the best mix of several numbers."""
+"""Statistics for the analyses: AUC, logistic regression, means per bin."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 STEPS = 50  # of Newton's method, which needs about eight
-RIDGE = 1e-3  # keeps the weights finite where a feature tells the kinds apart without a mistake
+RIDGE = 1e-3  # keeps the weights finite where a feature separates the classes perfectly
 
 
 def auc(higher: Floats, lower: Floats) -> float:
-    """The chance that a value of the first kind exceeds one of the second, ties counting half."""
+    """The probability that a value of the first class exceeds one of the second; ties count half."""
     both = np.concatenate([higher, lower])
     _, index, counts = np.unique(both, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[index]
@@ -23,12 +23,12 @@ def auc(higher: Floats, lower: Floats) -> float:
 
 
 def separation(values: Floats, labels: Flags) -> float | None:
-    """AUC of the values for the labels; none where there is only one kind."""
+    """AUC of the values for the labels; none if there is only one class."""
     return auc(values[labels], values[~labels]) if labels.any() and not labels.all() else None
 
 
 def logistic(features: Floats, labels: Flags) -> Callable[[Floats], Floats]:
-    """Logistic regression by Newton's method over standardised features; gives the scorer of new rows."""
+    """Logistic regression by Newton's method over standardised features; returns a function that scores new rows."""
     mean, scale = features.mean(axis=0), features.std(axis=0)
     scale[scale == 0] = 1.0
 
@@ -48,19 +48,19 @@ def logistic(features: Floats, labels: Flags) -> Callable[[Floats], Floats]:
 
 
 def crossed(features: Floats, labels: Flags, groups: npt.NDArray[np.int64]) -> Floats | None:
-    """A score for every row by a regression that has not seen its half of the groups; none where a half has one kind only."""
+    """Score every row by a regression trained on the other half of the groups; none if a half has only one class."""
     scores = np.zeros(len(labels))
     odd = groups % 2 == 1
     for seen in (odd, ~odd):
         if not labels[seen].any() or labels[seen].all():
             return None
         rows = logistic(features[seen], labels[seen])(features[~seen])
-        scores[~seen] = np.argsort(np.argsort(rows)) / max(len(rows), 1)  # two regressions, one scale
+        scores[~seen] = np.argsort(np.argsort(rows)) / max(len(rows), 1)  # ranks, to compare both halves
     return scores
 
 
 def averages(positions: Floats, values: Floats, edges: Sequence[float]) -> list[tuple[float, int]]:
-    """The mean of the values whose positions fall between each two edges, and how many they are; the last edge belongs in."""
+    """The mean and the number of the values in each bin; the last bin includes its upper edge."""
     bins = np.clip(np.searchsorted(edges, positions, side="right") - 1, 0, len(edges) - 2)
     found = []
     for n in range(len(edges) - 1):

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from bethink import __version__
 from bethink.cli import analyze, bench, evaluate, explain, serve, train, translate
-from bethink.cli.common import EXAMPLES, Help
+from bethink.cli.common import Help
 from bethink.errors import BethinkError, DataError, UsageError, unknown
 
 FAMILIES = (translate, serve, explain, evaluate, analyze, train, bench)
@@ -30,12 +30,11 @@ def parser() -> argparse.ArgumentParser:
         prog="bethink",
         description="Simultaneous translation that thinks before it speaks: text comes in word by word, the translation goes out "
         "word by word, and a policy decides before every word whether to read on or to write.",
-        epilog=EXAMPLES.format(
-            "  echo 'Guten Morgen, meine Damen und Herren!' | bethink translate\n"
-            "  bethink translate --watch --rate 150 speech.txt\n"
-            "  bethink COMMAND --help\n"
-            "  shtab --shell bash bethink.cli.parser      # prints completion for bash, zsh or tcsh (pip install shtab)"
-        ),
+        epilog="examples:\n"
+        "  echo 'Guten Morgen, meine Damen und Herren!' | bethink translate\n"
+        "  bethink translate --watch --rate 150 speech.txt\n"
+        "  bethink COMMAND --help\n"
+        "  shtab --shell bash bethink.cli.parser      # prints completion for bash, zsh or tcsh (pip install shtab)",
         formatter_class=Help,
     )
     top.add_argument("--version", action="version", version=f"bethink {__version__}")

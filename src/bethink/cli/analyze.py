@@ -1,38 +1,25 @@
-"""`bethink analyze`: what the degree knows, paths against gold alignments, what parts are worth, what users feel."""
+"""`bethink analyze`: the analyses of the paper, and measurements of robustness, delay and speed."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-from bethink.cli.common import (
-    DEFAULT,
-    EXAMPLES,
-    Help,
-    Verbs,
-    above_zero,
-    add_model,
-    add_policy,
-    console,
-    count,
-    open_translator,
-    verb,
-)
+from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, add_policy, console, count, open_translator, verb
 from bethink.errors import MissingExtra, UsageError
 from bethink.policy import Policy, WaitK, load, parse
 
 if TYPE_CHECKING:
-    from bethink.analysis.gold import Gold, Pair
+    from bethink.analysis.gold import Gold
+    from bethink.toy import AlignedPair
     from bethink.translator import Translator
 
-TOY_SEED = 102  # of the sentences that stand in for files where the model speaks the toy language
+TOY_SEED = 102  # of the sentences used when the model speaks the toy language and no files are given
 LAGS = (1, 3, 5, 7, 9)
-BARS = ((0.2, 0), (0.4, 0), (0.6, 0), (0.8, 0), (1, 0), (1, 0.4), (1, 0.8))  # of adaptive-wait-k, from the paper's grid
-
-Kinds: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+THRESHOLDS = ((0.2, 0), (0.4, 0), (0.6, 0), (0.8, 0), (1, 0), (1, 0.4), (1, 0.8))  # of adaptive-wait-k, from the paper
 
 
 def add(verbs: Verbs) -> None:
@@ -72,28 +59,6 @@ def _require_extra() -> None:
         raise MissingExtra("bethink analyze", "train")
 
 
-def _add_redraw(kinds: Kinds) -> None:
-    made = kinds.add_parser(
-        "redraw",
-        help="tables and pictures again, from the numbers alone",
-        description="Reads the JSON that an analysis wrote and makes its tables and pictures again, without a model or a text.",
-        epilog=EXAMPLES.format("  bethink analyze redraw analyses/*.json --out slides"),
-        formatter_class=Help,
-    )
-    made.add_argument("records", nargs="+", metavar="JSON", help="what analyses wrote, under the names they gave it")
-    made.add_argument("--out", metavar="DIR", help="write tables and pictures there")
-    made.set_defaults(run=_redraw)
-
-
-def _redraw(args: argparse.Namespace) -> int:
-    from bethink.analysis import catalogue
-
-    _require_extra()
-    for name, record in map(catalogue.load, args.records):
-        _show(name, record, args.out)
-    return 0
-
-
 def _show(name: str, record: Any, folder: str | None) -> None:
     from bethink.analysis import catalogue
 
@@ -105,46 +70,34 @@ def _show(name: str, record: Any, folder: str | None) -> None:
         out.print(f"written: {folder}/{name}.json, .md and .svg", markup=False, soft_wrap=True)
 
 
-def kind(
-    kinds: Kinds, name: str, summary: str, about: str, examples: Sequence[str], analyse: Callable[..., Any]
+def _add_kind(
+    kinds: Verbs, name: str, summary: str, about: str, examples: tuple[str, ...], analyse: Callable[..., Any]
 ) -> argparse.ArgumentParser:
-    made = kinds.add_parser(
-        name,
-        help=summary,
-        description=about,
-        epilog=EXAMPLES.format("\n".join(f"  bethink analyze {name} {example}".rstrip() for example in examples)),
-        formatter_class=Help,
-    )
+    made = verb(kinds, name, summary, about, examples, run)
     made.set_defaults(analyse=analyse)
     made.add_argument("--out", metavar="DIR", help=f"write {name}.json, {name}.md and {name}.svg there")
     return made
 
 
-def add_pairs(made: argparse.ArgumentParser, *, aligned: bool = True, limit: int = 500) -> None:
-    made.add_argument(
-        "--source",
-        metavar="FILE",
-        help="source sentences, one per line (default: the toy language's own, if the model speaks it)",
-    )
+def _add_pairs(made: argparse.ArgumentParser, *, aligned: bool = True, limit: int = 500) -> None:
+    source = "source sentences, one per line (default: the toy language's own, if the model speaks it)"
+    made.add_argument("--source", metavar="FILE", help=source)
     made.add_argument("--target", "--reference", dest="target", metavar="FILE", help="their translations, line by line")
     made.add_argument("--limit", type=count, default=limit, metavar="N", help=f"look at N pairs (default: {limit})")
     if aligned:
-        made.add_argument(
-            "--alignment", metavar="FILE", help="which words translate each other: 3-4 for sure, 3p4 possibly, from 1"
-        )
+        alignment = "which words translate each other: 3-4 for sure, 3p4 possibly, from 1"
+        made.add_argument("--alignment", metavar="FILE", help=alignment)
         made.add_argument("--sure", action="store_true", help="leave the possible links out")
-        made.add_argument(
-            "--as-is",
-            action="store_true",
-            help="leave tokenised text as it is (default: punctuation moves to its word if the model has subwords)",
-        )
+        as_is = "leave tokenised text as it is (default: punctuation moves to its word if the model has subwords)"
+        made.add_argument("--as-is", action="store_true", help=as_is)
 
 
-def pairs(args: argparse.Namespace, translator: Translator) -> list[Pair]:
+def _pairs(args: argparse.Namespace, translator: Translator) -> list[AlignedPair]:
+    from bethink import toy
     from bethink.analysis.gold import read_pairs
 
     if args.source is None and translator.about.get("toy"):
-        return toy_pairs(args.limit)
+        return list(toy.sentences(args.limit, TOY_SEED))
     for flag in ("source", "target"):
         if getattr(args, flag) is None:
             raise UsageError(f"--{flag} is missing; this analysis needs --source FILE --target FILE")
@@ -152,30 +105,14 @@ def pairs(args: argparse.Namespace, translator: Translator) -> list[Pair]:
     return read_pairs(args.source, args.target, alignment, sure=getattr(args, "sure", False), limit=args.limit)
 
 
-def toy_pairs(count: int) -> list[Pair]:
-    from bethink import toy
-    from bethink.analysis.gold import Pair
-
-    return [Pair(one.source, one.target, one.alignment) for one in toy.sentences(count, TOY_SEED)]
-
-
 def _gold(args: argparse.Namespace, translator: Translator) -> list[Gold]:
     from bethink.analysis.gold import golden
 
-    return [golden(translator, pair, tidy=False if args.as_is else None) for pair in pairs(args, translator)]
+    return [golden(translator, pair, tidy=False if args.as_is else None) for pair in _pairs(args, translator)]
 
 
-def _family(translator: Translator) -> list[Policy]:
-    """Policies to compare: wait-k, adaptive-wait-k and, at several k, what the model recommends."""
-    own = translator.policy
-    fixed: list[Policy] = [WaitK(k) for k in (*LAGS, 13, 17)]  # far enough that slow policies have a curve beside them
-    adaptive = [parse(f"adaptive:{high},{low},10") for high, low in BARS]
-    varied = [dataclasses.replace(own, k=k) for k in LAGS] if hasattr(own, "k") and not isinstance(own, WaitK) else []  # type: ignore[type-var]
-    return [*fixed, *adaptive, *varied]
-
-
-def _add_degree(kinds: Kinds) -> None:
-    made = kind(
+def _add_degree(kinds: Verbs) -> None:
+    made = _add_kind(
         kinds,
         "degree",
         "what the translation degree knows, and how a verdict on it would do",
@@ -188,16 +125,10 @@ def _add_degree(kinds: Kinds) -> None:
         ),
         _degree,
     )
-    add_pairs(made, limit=200)
+    _add_pairs(made, limit=200)
     add_policy(made, several=True)
-    made.add_argument(
-        "--k",
-        type=count,
-        nargs="+",
-        default=[1, 3, 5],
-        metavar="K",
-        help="wait-k paths to weigh along (default: 1 3 5)",
-    )
+    lags = "wait-k paths to weigh along (default: 1 3 5)"
+    made.add_argument("--k", type=count, nargs="+", default=[1, 3, 5], metavar="K", help=lags)
     add_model(made)
 
 
@@ -208,8 +139,8 @@ def _degree(args: argparse.Namespace) -> Any:
     return degree.look(translator, _gold(args, translator), args.policy or [translator.policy], [*args.k, None])
 
 
-def _add_alignment(kinds: Kinds) -> None:
-    made = kind(
+def _add_alignment(kinds: Verbs) -> None:
+    made = _add_kind(
         kinds,
         "alignment",
         "sufficiency and necessity of what policies read, against gold alignments",
@@ -219,7 +150,7 @@ def _add_alignment(kinds: Kinds) -> None:
         ("--model toy", "--source rwth.de --target rwth.en --alignment rwth.talp --policy wait-k:3 pe:k=3,rho=0.2,r=4"),
         _alignment,
     )
-    add_pairs(made)
+    _add_pairs(made)
     add_policy(made, several=True)
     add_model(made)
 
@@ -228,11 +159,20 @@ def _alignment(args: argparse.Namespace) -> Any:
     from bethink.analysis import alignment
 
     translator = open_translator(args)
-    return alignment.paths(translator, _gold(args, translator), args.policy or _family(translator))
+    return alignment.paths(translator, _gold(args, translator), args.policy or _compared(translator))
 
 
-def _add_overlap(kinds: Kinds) -> None:
-    made = kind(
+def _compared(translator: Translator) -> list[Policy]:
+    """By default: wait-k, adaptive-wait-k and, at several k, the policy that the model recommends."""
+    own = translator.policy
+    fixed: list[Policy] = [WaitK(k) for k in (*LAGS, 13, 17)]  # up to 17, so that slow policies can be compared, too
+    adaptive = [parse(f"adaptive:{high},{low},10") for high, low in THRESHOLDS]
+    varied = [dataclasses.replace(own, k=k) for k in LAGS] if hasattr(own, "k") and not isinstance(own, WaitK) else []  # type: ignore[type-var]
+    return [*fixed, *adaptive, *varied]
+
+
+def _add_overlap(kinds: Verbs) -> None:
+    made = _add_kind(
         kinds,
         "overlap",
         "how many of the words written and read the capsules remember",
@@ -242,10 +182,9 @@ def _add_overlap(kinds: Kinds) -> None:
         ("--model runs/tiny-ped", "--model runs/de-en-ped --source test.de --target test.en --k 1 5 9"),
         _overlap,
     )
-    add_pairs(made, limit=200)
-    made.add_argument(
-        "--k", type=count, nargs="+", default=list(LAGS), metavar="K", help="wait-k paths (default: 1 3 5 7 9)"
-    )
+    _add_pairs(made, limit=200)
+    lags = "wait-k paths (default: 1 3 5 7 9)"
+    made.add_argument("--k", type=count, nargs="+", default=list(LAGS), metavar="K", help=lags)
     add_model(made)
 
 
@@ -254,14 +193,13 @@ def _overlap(args: argparse.Namespace) -> Any:
     from bethink.analysis import overlap
     from bethink.model.constraint_probe import ConstraintProbe
 
-    args.model = args.model or DEFAULT
-    probe = ConstraintProbe.load(folder.Folder.open(folder.find(args.model)))
+    probe = ConstraintProbe.load(folder.Folder.open(folder.find(args.model or DEFAULT)))
     translator = open_translator(args)
     return overlap.overlap(translator.name, probe, _gold(args, translator), args.k)
 
 
-def _add_ablation(kinds: Kinds) -> None:
-    made = kind(
+def _add_ablation(kinds: Verbs) -> None:
+    made = _add_kind(
         kinds,
         "ablation",
         "what each part is worth: systems side by side, with bootstrap confidence",
@@ -270,18 +208,14 @@ def _add_ablation(kinds: Kinds) -> None:
         ("ped=results/ped no-pe=results/no-pe no-disturbed=results/plain", "results/a results/b --policy wait-k:5"),
         _ablation,
     )
-    made.add_argument(
-        "systems", nargs="+", metavar="[NAME=]RESULTS", help="a results.json or its folder; the first is the baseline"
-    )
-    made.add_argument(
-        "--policy", type=load, nargs="+", action="extend", default=[], metavar="SPEC", help="only these policies"
-    )
-    made.add_argument(
-        "--profile", choices=("paper", "standard"), default="paper", help="how BLEU is counted (default: paper)"
-    )
-    made.add_argument(
-        "--samples", type=count, default=1000, metavar="N", help="resamples of the bootstrap (default: 1000)"
-    )
+    systems = "a results.json or its folder; the first is the baseline"
+    made.add_argument("systems", nargs="+", metavar="[NAME=]RESULTS", help=systems)
+    only = "only these policies"
+    made.add_argument("--policy", type=load, nargs="+", action="extend", default=[], metavar="SPEC", help=only)
+    counted = "how BLEU is counted (default: paper)"
+    made.add_argument("--profile", choices=("paper", "standard"), default="paper", help=counted)
+    samples = "resamples of the bootstrap (default: 1000)"
+    made.add_argument("--samples", type=count, default=1000, metavar="N", help=samples)
 
 
 def _ablation(args: argparse.Namespace) -> Any:
@@ -299,8 +233,8 @@ def _ablation(args: argparse.Namespace) -> Any:
     return ablation.compare(entries, args.profile, args.samples)
 
 
-def _add_speed(kinds: Kinds) -> None:
-    made = kind(
+def _add_speed(kinds: Verbs) -> None:
+    made = _add_kind(
         kinds,
         "speed",
         "what policies cost, as ratios to the first of them",
@@ -322,17 +256,17 @@ def _speed(args: argparse.Namespace) -> Any:
 
     translator = open_translator(args)
     sentences = bench.sentences(args.source, translator)
-    return speed.speed(translator, sentences, args.policy or contrasts(translator), args.streams, args.turns)
+    return speed.speed(translator, sentences, args.policy or _contrasts(translator), args.streams, args.turns)
 
 
-def contrasts(translator: Translator) -> list[Policy]:
-    """wait-k at the model's own k, adaptive-wait-k, and what the model recommends."""
+def _contrasts(translator: Translator) -> list[Policy]:
+    """By default: wait-k at the model's own k, adaptive-wait-k, and the policy that the model recommends."""
     policies: list[Policy] = [WaitK(k=getattr(translator.policy, "k", 3)), parse("adaptive"), translator.policy]
     return list(dict.fromkeys(policies))
 
 
-def _add_lag(kinds: Kinds) -> None:
-    made = kind(
+def _add_lag(kinds: Verbs) -> None:
+    made = _add_kind(
         kinds,
         "lag",
         "how far behind the speaker a reader is, computing included",
@@ -344,14 +278,14 @@ def _add_lag(kinds: Kinds) -> None:
     )
     made.add_argument("--source", metavar="FILE", help="the text (default: the toy language's, if the model speaks it)")
     made.add_argument("--limit", type=count, default=200, metavar="N", help="say N lines (default: 200)")
-    made.add_argument(
-        "--wpm", type=above_zero, default=150.0, metavar="N", help="words per minute of the speaker (default: 150)"
-    )
+    wpm = "words per minute of the speaker (default: 150)"
+    made.add_argument("--wpm", type=above_zero, default=150.0, metavar="N", help=wpm)
     add_policy(made, several=True)
     add_model(made)
 
 
 def _lag(args: argparse.Namespace) -> Any:
+    from bethink import toy
     from bethink.analysis import lag
     from bethink.evaluate.instances import read_lines
 
@@ -359,14 +293,14 @@ def _lag(args: argparse.Namespace) -> Any:
     if args.source is not None:
         lines = read_lines(args.source)[: args.limit]
     elif translator.about.get("toy"):
-        lines = [pair.source for pair in toy_pairs(args.limit)]
+        lines = [pair.source for pair in toy.sentences(args.limit, TOY_SEED)]
     else:
         raise UsageError("--source is missing; give the text that is to be said with --source FILE")
-    return lag.lags(translator, lines, args.policy or contrasts(translator), args.wpm)
+    return lag.lags(translator, lines, args.policy or _contrasts(translator), args.wpm)
 
 
-def _add_robustness(kinds: Kinds) -> None:
-    made = kind(
+def _add_robustness(kinds: Verbs) -> None:
+    made = _add_kind(
         kinds,
         "robustness",
         "what is lost when the source is not clean",
@@ -375,7 +309,7 @@ def _add_robustness(kinds: Kinds) -> None:
         ("--source test.de --target test.en --policy wait-k:5 pe:k=3",),
         _robustness,
     )
-    add_pairs(made, aligned=False)
+    _add_pairs(made, aligned=False)
     add_policy(made, several=True)
     add_model(made)
 
@@ -384,5 +318,27 @@ def _robustness(args: argparse.Namespace) -> Any:
     from bethink.analysis import robustness
 
     translator = open_translator(args)
-    sources, references = zip(*((pair.source, pair.target) for pair in pairs(args, translator)), strict=True)
-    return robustness.robustness(translator, sources, references, args.policy or [translator.policy])
+    texts = [(pair.source, pair.target) for pair in _pairs(args, translator)]
+    return robustness.robustness(translator, texts, args.policy or [translator.policy])
+
+
+def _add_redraw(kinds: Verbs) -> None:
+    made = verb(
+        kinds,
+        "redraw",
+        "tables and pictures again, from the numbers alone",
+        "Reads the JSON that an analysis wrote and makes its tables and pictures again, without a model or a text.",
+        ("analyses/*.json --out slides",),
+        _redraw,
+    )
+    made.add_argument("records", nargs="+", metavar="JSON", help="what analyses wrote, under the names they gave it")
+    made.add_argument("--out", metavar="DIR", help="write tables and pictures there")
+
+
+def _redraw(args: argparse.Namespace) -> int:
+    from bethink.analysis import catalogue
+
+    _require_extra()
+    for name, record in map(catalogue.load, args.records):
+        _show(name, record, args.out)
+    return 0

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from bethink.translator import Translator
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-EXAMPLES = "examples:\n{}"
 DEFAULT = "de-en"  # the model when none is named
 
 
@@ -28,13 +27,8 @@ def verb(
     run: Callable[[argparse.Namespace], int],
 ) -> argparse.ArgumentParser:
     """Add a command: `summary` for the list of commands, `about` and `examples` for its own help."""
-    made = verbs.add_parser(
-        name,
-        help=summary,
-        description=about,
-        epilog=EXAMPLES.format("\n".join(f"  bethink {name} {example}".rstrip() for example in examples)),
-        formatter_class=Help,
-    )
+    made = verbs.add_parser(name, help=summary, description=about, formatter_class=Help)
+    made.epilog = "examples:\n" + "\n".join(f"  {made.prog} {example}".rstrip() for example in examples)
     made.set_defaults(run=run)
     return made
 
