@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bethink import toy
 from bethink.engine import Engine
 from bethink.errors import DataError, ModelError, UsageError
-from bethink.evaluate.latency import normalised_erasure
+from bethink.evaluate.latency import erased
 from bethink.policy import Action, parse
 from bethink.session import Session
 from bethink.text import Words
@@ -48,7 +48,7 @@ def test_any_chunking_gives_the_same_steps(policy: str, seed: int) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_nothing_shown_is_changed(policy: str) -> None:
     steps = list(translator(3).stream(list(TEXT), policy))
-    assert normalised_erasure([shown(steps[:n]) for n in range(len(steps) + 1)]) == 0
+    assert erased([shown(steps[:n]) for n in range(len(steps) + 1)]) == 0
     assert shown(steps) == translator(3).translate(TEXT, policy)
 
 

@@ -54,8 +54,6 @@ def test_consecutive_wait_counts_switches_from_reading_to_writing() -> None:
 def test_erasure_counts_words_taken_back() -> None:
     shown = ["a", "a b", "a c", "a c d"]
     assert latency.erased(shown) == 1
-    assert latency.normalised_erasure(shown) == pytest.approx(1 / 3)
-    assert latency.normalised_erasure([]) == 0
     assert latency.erased(["a b c", "a"]) == 2
 
 

@@ -1,7 +1,7 @@
-"""What all pictures share: one style, colours that colour-blind readers tell apart, and files that are whole or not there.
+"""What all pictures share: one style, colours that colour-blind readers can distinguish, and atomic writing.
 
-The file name's ending says the format. Colours are Okabe and Ito's, and every line has a marker of its own for print. Text is
-drawn as outlines, so that a picture looks the same where a font is missing.
+The suffix of the file name chooses the format. The colours are Okabe and Ito's, and every curve has its own marker for print. Text
+is drawn as outlines, so that a picture does not depend on installed fonts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ COLOURS = BLUE, VERMILLION, GREEN, PURPLE, ORANGE, SKY, BLACK = (
     "#56B4E9",
     "#000000",
 )
-MARKERS = "os^DvPXph<"  # as many more than colours that the pairs do not come again soon
+MARKERS = "os^DvPXph<"  # more than colours, so that no pair of both repeats soon
 Place: TypeAlias = Literal["best", "lower left", "lower center", "lower right", "upper right"]  # of a legend
 FORMATS = ("svg", "png", "pdf")
 GREY, PALE = "#8a8a8a", "#f1f1f1"
@@ -50,7 +50,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def require(out: str | os.PathLike[str]) -> str:
-    """The format that a file name asks for; raises if it cannot be drawn here."""
+    """The format that a file name asks for; raises if it cannot be drawn."""
     ending = Path(out).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise UsageError(f"cannot draw '{out}': its name must end in {' or '.join('.' + name for name in FORMATS)}")
@@ -63,7 +63,7 @@ def require(out: str | os.PathLike[str]) -> str:
 
 @contextmanager
 def figure_in(out: str | os.PathLike[str], size: tuple[float, float]) -> Iterator[Figure]:
-    """An empty figure that is saved under `out` when the block ends well."""
+    """An empty figure that is saved as `out` when the block ends without an error."""
     ending = require(out)
     import matplotlib
     from matplotlib.figure import Figure
@@ -72,7 +72,7 @@ def figure_in(out: str | os.PathLike[str], size: tuple[float, float]) -> Iterato
         figure = Figure(figsize=size)
         yield figure
         image = io.BytesIO()
-        # A date would make two drawings of the same thing differ.
+        # without a date, so that the same data always give the same file
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}[ending]
         figure.savefig(image, format=ending, dpi=200, metadata=metadata, bbox_inches="tight", pad_inches=0.04)
     write(Path(out), image.getvalue())
@@ -83,7 +83,7 @@ def colour_of(n: int) -> str:
 
 
 def line(axes: Axes, points: Iterable[tuple[float, float]], n: int, label: str, every: int = 1) -> None:
-    """The n-th line of a picture, in a colour and with a marker of its own."""
+    """Draw the n-th curve of a picture with its own colour and marker."""
     x, y = zip(*points, strict=True)
     axes.plot(
         x,
@@ -99,25 +99,25 @@ def line(axes: Axes, points: Iterable[tuple[float, float]], n: int, label: str, 
 
 
 def band(axes: Axes, points: Sequence[tuple[float, float]], halves: Sequence[float], n: int) -> None:
-    """How far chance may move each point of the n-th line, faintly behind it."""
+    """Draw the confidence interval of the n-th curve as a pale band behind it."""
     x = [point[0] for point in points]
     low, high = ([y + sign * half for (_, y), half in zip(points, halves, strict=True)] for sign in (-1, 1))
     axes.fill_between(x, low, high, color=colour_of(n), alpha=0.1, linewidth=0)
-    for edge in (low, high):  # so that bands on top of each other can be told apart
+    for edge in (low, high):  # visible edges distinguish bands that overlap
         axes.plot(x, edge, color=colour_of(n), alpha=0.45, linewidth=0.6)
     if len(points) == 1:  # a point has no width to fill
         axes.vlines(x, low, high, color=colour_of(n), alpha=0.5, linewidth=1.2)
 
 
 def level(axes: Axes, height: float, label: str, half: float | None = None, n: int = 0) -> None:
-    """A dashed line all across, for what does not depend on the axis; the n-th has gaps of its own."""
+    """Draw a dashed line across the picture, for a value that does not depend on the axis; n changes the dashes."""
     axes.axhline(height, color=GREY, linestyle=(0, (5, 2 + 2 * n)), linewidth=1.2, label=label)
     if half is not None:
         axes.axhspan(height - half, height + half, color=GREY, alpha=0.1, linewidth=0)
 
 
 def tidy_axes(axes: Axes, legend: Place | None = "best", columns: int = 1) -> None:
-    """A quiet grid behind the lines, some air around them, and a legend that hides nothing."""
+    """A pale grid behind the curves, margins around them, and a legend."""
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.06, y=0.1)
@@ -127,12 +127,12 @@ def tidy_axes(axes: Axes, legend: Place | None = "best", columns: int = 1) -> No
 
 def below(axes: Axes, columns: int) -> None:
     """A legend under the picture, for long names."""
-    height = axes.get_window_extent().height / axes.figure.dpi  # inches; the label of the axis needs half of one
+    height = axes.get_window_extent().height / axes.figure.dpi  # in inches; the label of the axis needs 0.48
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.48 / height), ncols=columns)
 
 
 def below_all(figure: Figure, axes: Axes, columns: int) -> None:
-    """One legend under several views that show the same lines."""
+    """One legend under several plots of the same curves."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(
         handles, labels, frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, 0.02), ncols=columns

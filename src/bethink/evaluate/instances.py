@@ -1,11 +1,11 @@
-"""One scored sentence, the log that holds them, and the scores that follow from the log alone.
+"""One translated sentence, the log of all of them, and the scores computed from the log alone.
 
-The log is SimulEval's: one JSON object a line with `index prediction delays elapsed prediction_length reference source
-source_length`, so `simuleval --score-only` and OmniSTEval read it. Keys of ours come after, and a log without them, written
-by SimulEval itself, can be scored here as far as it goes.
+The log has SimulEval's format: one JSON object per line with `index prediction delays elapsed prediction_length reference source
+source_length`, so `simuleval --score-only` and OmniSTEval can read it. Our own keys come after these. A log without them, written
+by SimulEval itself, can be scored here, too, without the measures that need them.
 
-SimulEval compares `elapsed` with `source_length` and so wants both in one unit; for text it writes zeros. We write `elapsed` in
-words of the speaker's time (equal to `delays` when no clock ran: computing cost nothing) and the exact milliseconds beside it.
+SimulEval compares `elapsed` with `source_length`, so both must have one unit; for text it writes zeros. We write `elapsed` in
+words of the speaker's time (equal to `delays` without a clock), and the exact milliseconds under a key of our own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +32,32 @@ INTERVALS = "intervals.json"  # beside a log
 
 @dataclass(frozen=True)
 class Instance:
-    """What was said, what was expected, and when each word came."""
+    """One sentence: source, reference, translation, and when each word was shown."""
 
     index: int
     source: str
     reference: str
     prediction: str
     source_length: int  # words
-    delays: tuple[float, ...]  # source words heard when each target word was shown
-    # milliseconds of the speaker's time; empty when no clock ran
+    delays: tuple[float, ...]  # source words read when each target word was shown
+    # milliseconds of the speaker's time; empty without a clock
     elapsed: tuple[float, ...] = field(default=(), metadata={"key": "elapsed_ms"})
-    source_ms: float | None = None  # how long the speaker took; none when no clock ran
+    source_ms: float | None = None  # how long the speaker took; none without a clock
     path: tuple[int, ...] = ()  # source tokens read when each target token was written, end-of-sentence included
     source_tokens: int = 0
-    reference_tokens: int = 0  # end-of-sentence included; 0 when not known
-    deferred: int = 0  # READs that put a weighed word off
-    forced: int = 0  # tokens written without evidence by a policy that looked for it
+    reference_tokens: int = 0  # end-of-sentence included; 0 if not known
+    deferred: int = 0  # READs after which a weighed word was not written
+    forced: int = 0  # tokens written without evidence by a policy that looks for it
     erased: int = 0  # words taken back
 
     def to_dict(self) -> dict[str, Any]:
+        """The record of the log, where `elapsed` is in words."""
+        words = [moment * self.source_length / self.source_ms for moment in self.elapsed] if self.source_ms else []
         return {
             "index": self.index,
             "prediction": self.prediction,
             "delays": list(self.delays),
-            "elapsed": self._elapsed_words(),
+            "elapsed": words if self.source_ms else list(self.delays),
             "prediction_length": len(self.delays),
             "reference": self.reference,
             "source": self.source,
@@ -78,23 +81,15 @@ class Instance:
         found: Instance = read(cls, record, "the sentence", others=True)
         return found
 
-    def _elapsed_words(self) -> list[float]:
-        if not self.source_ms:
-            return list(self.delays)
-        return [moment * self.source_length / self.source_ms for moment in self.elapsed]
-
 
 @dataclass(frozen=True)
 class Scores:
-    """What a log amounts to: latency[profile][measure], quality[profile][measure], and words taken back per word."""
+    """The scores of a log: latency[profile][measure], quality[profile][measure], and words taken back per word."""
 
     sentences: int
     latency: dict[str, dict[str, float]]
     quality: dict[str, dict[str, Quality]]
     erasure: float
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def instance(
@@ -123,19 +118,20 @@ def instance(
         reference_tokens=reference_tokens,
         deferred=sum(step.deferred for step in writes),
         forced=sum(not step.evidence for step in open_writes),
-        erased=latency.erased(_displays(translation)),
+        erased=latency.erased(list(accumulate(step.text for step in writes))),
     )
 
 
 def score(instances: Sequence[Instance]) -> Scores:
-    """All measures of all profiles that the instances allow: `paper` needs paths, `clock` needs a clock."""
+    """All measures of all profiles that the instances allow: `paper` needs paths, `clock` a clock, quality needs sacrebleu."""
     if not instances:
         raise DataError("there are no sentences to score; expected at least one")
+    predictions, references = [one.prediction for one in instances], [one.reference for one in instances]
     words = sum(len(one.delays) for one in instances)
     return Scores(
         sentences=len(instances),
         latency=_latency(instances),
-        quality=_quality(instances),
+        quality=quality.score(predictions, references) if quality.available() else {},
         erasure=sum(one.erased for one in instances) / max(words, 1),
     )
 
@@ -159,22 +155,22 @@ def read_log(log: str | os.PathLike[str]) -> list[Instance]:
 
 
 def interval(log: Path, measure: str = "BLEU", profile: str = "standard", samples: int = 1000) -> float:
-    """How far chance moves the score of a log: half of its 95 % interval, by bootstrap over its sentences.
+    """Half of the 95 % confidence interval of a log's score, by bootstrap over its sentences.
 
-    Resampling takes a second or two, so what was found is kept in a file beside the log, under the hash of what it was found from.
+    Resampling takes a second or two, so the result is kept in a file beside the log, under a hash of the log and the settings.
     """
     beside = log.parent / INTERVALS
     key = hashlib.sha256(f"{measure} {profile} {samples}\n".encode() + log.read_bytes()).hexdigest()
     try:
         known = {str(name): number(value, name) for name, value in json.loads(beside.read_text("utf-8")).items()}
     except (OSError, ValueError, AttributeError, RecursionError):
-        known = {}  # not there, or not ours: it can be made again
+        known = {}  # missing or damaged: it is made again
     if key not in known:
         instances = read_log(log)
         references, said = [one.reference for one in instances], [one.prediction for one in instances]
         twice = {"it": said, "itself": said}
         known[key] = quality.compare(twice, references, measure=measure, profile=profile, samples=samples)[0].interval
-        with contextlib.suppress(OSError):  # results in a folder that nobody may write to can be drawn all the same
+        with contextlib.suppress(OSError):  # results in a read-only folder can be drawn, too
             write(beside, json.dumps(known, indent=1) + "\n")
     return known[key]
 
@@ -184,7 +180,7 @@ def write_log(log: Path, instances: Iterable[Instance]) -> None:
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a UTF-8 file, cut at newlines only; empty lines stay, so that line n is sentence n."""
+    """The lines of a UTF-8 file, split at newlines only; empty lines are kept, so that line n is sentence n."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -197,7 +193,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Write a file whole or not at all, in a folder that need not be there yet."""
+    """Write a file completely or not at all; missing folders are made."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, content if isinstance(content, bytes) else content.encode())
 
@@ -217,20 +213,3 @@ def _latency(instances: Sequence[Instance]) -> dict[str, dict[str, float]]:
         ],
     }
     return {profile: latency.mean(scored) for profile, scored in sentences.items() if scored}
-
-
-def _quality(instances: Sequence[Instance]) -> dict[str, dict[str, Quality]]:
-    """Nothing where sacrebleu is not installed: latency can be had without it."""
-    if not quality.available():
-        return {}
-    return quality.score([one.prediction for one in instances], [one.reference for one in instances])
-
-
-def _displays(translation: Translation) -> list[str]:
-    """What the reader saw after each WRITE."""
-    shown: list[str] = []
-    text = ""
-    for step in translation.writes:
-        text += step.text
-        shown.append(text)
-    return shown

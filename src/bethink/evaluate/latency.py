@@ -1,14 +1,14 @@
-"""How late a translation is: the latency measures of the field, over plain numbers.
+"""The latency measures of the field, computed from plain numbers.
 
-x is the length of the source, d_i how much of it had come in when target unit i was written, y the length of the target.
-The units are the caller's: model tokens, words or milliseconds, the same for d and x. Three named profiles fix them:
+x is the length of the source, d_i how much of it had been read when target unit i was written, y the length of the target.
+Units are chosen by the caller: model tokens, words or milliseconds, the same for d and x. Three profiles fix them:
 
 - `paper`: model tokens, end-of-sentence counted on both sides, y = hypothesis, d clipped to x.
 - `simuleval`: words without end-of-sentence, y = reference counted by single spaces, exactly as SimulEval 1.1.4 does.
 - `clock`: milliseconds of a simulated speaker plus measured computing time, y as in `simuleval`.
 
-A corpus score is the mean over its sentences. A sentence with an empty prediction has no delays in words and is left out, as
-SimulEval leaves it out; in the `paper` profile its end-of-sentence token still counts, and quality counts every sentence.
+A corpus score is the mean over sentences. A sentence with an empty prediction has no delays in words and is left out, as in
+SimulEval; in the `paper` profile its end-of-sentence token still counts. Quality counts every sentence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def average_lagging(delays: Sequence[float], source: float, target: float) -> fl
 
 
 def length_adaptive(delays: Sequence[float], source: float, reference: float) -> float:
-    """LAAL: average lagging with y = max(hypothesis, reference), so that writing more is not rewarded."""
+    """LAAL: average lagging with y = max(hypothesis, reference), so that a longer output does not lower the score."""
     return average_lagging(delays, source, max(len(delays), reference))
 
 
@@ -41,7 +41,7 @@ def average_proportion(delays: Sequence[float], source: float, target: float) ->
 def differentiable(delays: Sequence[float], source: float) -> float:
     """DAL = 1/y Σ (d'_i − (i−1) x/y), d'_1 = d_1, d'_i = max(d_i, d'_{i−1} + x/y), y = the number of delays.
 
-    The hypothesis length is part of this measure in SimulEval too, whatever the other measures use.
+    SimulEval, too, uses the hypothesis length here, even where its other measures use the reference.
     """
     d = np.asarray(delays, dtype=np.float64)
     # Subtracting the ideal pace turns the recursion d' into a running maximum.
@@ -56,7 +56,7 @@ def consecutive_wait(delays: Sequence[float], source: float) -> float:
 
 
 def erased(shown: Sequence[str]) -> int:
-    """Words taken back over a sequence of displays, each the whole text that the reader saw at that moment."""
+    """The number of words taken back over a sequence of displays, each the whole text shown at that moment."""
     total = 0
     before: list[str] = []
     for text in shown:
@@ -69,60 +69,48 @@ def erased(shown: Sequence[str]) -> int:
     return total
 
 
-def normalised_erasure(shown: Sequence[str]) -> float:
-    """NE = words taken back / words in the last display; 0 exactly when output only grows."""
-    final = len(shown[-1].split()) if shown else 0
-    return erased(shown) / max(final, 1)
-
-
 def reference_length(reference: str) -> int:
-    """Words as SimulEval counts them in a reference: pieces between single spaces, so never less than 1."""
+    """Words as SimulEval counts them in a reference: pieces between single spaces, so at least 1."""
     return len(reference.split(" "))
 
 
-def paper(path: Sequence[int], source_tokens: int, reference_tokens: int = 0) -> dict[str, float]:
-    """One sentence in the `paper` profile; LAAL only where the length of the reference in model tokens is known."""
-    clipped = [min(read, source_tokens) for read in path]
-    adaptive = {"LAAL": length_adaptive(clipped, source_tokens, reference_tokens)} if reference_tokens else {}
+def _measures(delays: Sequence[float], source: float, target: float, reference: float) -> dict[str, float]:
     return {
-        "AL": average_lagging(clipped, source_tokens, len(clipped)),
-        **adaptive,
-        "AP": average_proportion(clipped, source_tokens, len(clipped)),
-        "DAL": differentiable(clipped, source_tokens),
-        "CW": consecutive_wait(clipped, source_tokens),
+        "AL": average_lagging(delays, source, target),
+        "LAAL": length_adaptive(delays, source, reference),
+        "AP": average_proportion(delays, source, target),
+        "DAL": differentiable(delays, source),
+        "CW": consecutive_wait(delays, source),
     }
+
+
+def paper(path: Sequence[int], source_tokens: int, reference_tokens: int = 0) -> dict[str, float]:
+    """One sentence in the `paper` profile; LAAL only if the length of the reference in model tokens is known."""
+    clipped = [min(read, source_tokens) for read in path]
+    found = _measures(clipped, source_tokens, len(clipped), reference_tokens)
+    return {name: value for name, value in found.items() if reference_tokens or name != "LAAL"}
 
 
 def simuleval(delays: Sequence[float], source_words: float, reference: str) -> dict[str, float]:
     """One sentence in the `simuleval` profile."""
     length = reference_length(reference)
-    return {
-        "AL": average_lagging(delays, source_words, length),
-        "LAAL": length_adaptive(delays, source_words, length),
-        "AP": average_proportion(delays, source_words, length),
-        "DAL": differentiable(delays, source_words),
-        "CW": consecutive_wait(delays, source_words),
-    }
+    return _measures(delays, source_words, length, length)
 
 
 def clock(elapsed: Sequence[float], source_ms: float, reference: str) -> dict[str, float]:
-    """One sentence, computation-aware: `elapsed` says when each word was shown, in milliseconds of the speaker's time."""
-    length = reference_length(reference)
-    return {
-        "AL": average_lagging(elapsed, source_ms, length),
-        "LAAL": length_adaptive(elapsed, source_ms, length),
-        "DAL": differentiable(elapsed, source_ms),
-    }
+    """One sentence, computation-aware; `elapsed` holds when each word was shown, in milliseconds of the speaker's time."""
+    found = simuleval(elapsed, source_ms, reference)
+    return {name: found[name] for name in ("AL", "LAAL", "DAL")}
 
 
 def mean(sentences: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The corpus score: for each measure the arithmetic mean over sentences; nothing where there are none."""
+    """The corpus score: for each measure the mean over sentences; empty without sentences."""
     names = sentences[0] if sentences else ()
     return {name: float(np.mean([sentence[name] for sentence in sentences])) for name in names}
 
 
 def schedule(arrivals: Sequence[float], computing: Sequence[float]) -> list[float]:
-    """When each piece of work ends: it starts once its input is there and the work before it is done."""
+    """When each piece of work ends; it starts when its input has arrived and the work before it is done."""
     ends: list[float] = []
     free = 0.0
     for arrival, duration in zip(arrivals, computing, strict=True):

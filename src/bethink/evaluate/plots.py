@@ -1,6 +1,6 @@
 """Two pictures: quality against latency, and one sentence with its read/write path and translation degree.
 
-The file name's ending says the format; `drawing` has what all pictures share.
+The suffix of the file name chooses the format. `drawing` has what all pictures share.
 """
 
 from __future__ import annotations
@@ -28,24 +28,19 @@ if TYPE_CHECKING:
 
 Logs: TypeAlias = Mapping[tuple[str, str], Path]  # by model and policy
 
-MANY = 6  # curves, beyond which a legend stands under the picture, or it would hide some
+MANY = 6  # with more curves, the legend is placed under the picture, so that it hides none
 
 
 def load(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Result], Logs]:
-    """The results in files of `bethink evaluate` or the folders that hold them, and where their logs lie."""
+    """The results in results.json files or their folders, and their logs, if they still lie beside them."""
     results: list[Result] = []
     logs: dict[tuple[str, str], Path] = {}
     for path in map(Path, paths):
         found = load_results(path)
         results += found
-        logs |= logs_in(path if path.is_dir() else path.parent, found)
+        folder = path if path.is_dir() else path.parent
+        logs |= {(one.model, one.policy): folder / one.log for one in found if (folder / one.log).is_file()}
     return results, logs
-
-
-def logs_in(folder: Path, results: Iterable[Result]) -> Logs:
-    """The logs of results that are there; a results.json may have been moved away from them."""
-    places = {(result.model, result.policy): folder / result.log for result in results}
-    return {key: log for key, log in places.items() if log.is_file()}
 
 
 def curves(
@@ -57,11 +52,10 @@ def curves(
     quality_profile: str | None = None,
     logs: Logs | None = None,
 ) -> None:
-    """Quality against latency: one curve per model and kind of policy, offline as a dashed level.
+    """Quality against latency: one curve per model and kind of policy, offline as a dashed line.
 
-    `profile` is a latency profile. Quality is taken from `quality_profile`, by default `paper` beside `paper` and
-    `standard` beside the others. Where the `logs` of all points of a curve are given, a band shows the 95 % interval of their
-    quality.
+    `profile` is a latency profile. Quality is taken from `quality_profile`; its default is `paper` for the latency profile `paper`
+    and `standard` for the others. If the `logs` of all points of a curve are given, a band shows the 95 % interval of quality.
     """
     if not results:
         raise DataError("there are no results to draw; give at least one results.json of 'bethink evaluate'")
@@ -69,7 +63,10 @@ def curves(
     halves = {key: interval(log, quality, chosen) for key, log in (logs or {}).items()}
     with figure_in(out, (5.6, 3.7)) as figure:
         axes = figure.add_subplot()
-        _levels(axes, [r for r in results if r.policy == Offline.name], quality, chosen, halves)
+        offline = [r for r in results if r.policy == Offline.name]
+        for number, r in enumerate(offline):
+            label = f"{r.model}: {r.policy}" if len(offline) > 1 else r.policy
+            level(axes, _good(r, chosen, quality), label, halves.get((r.model, r.policy)), number)
         lines = _curves([r for r in results if r.policy != Offline.name])
         for number, (label, members) in enumerate(lines.items()):
             ordered = sorted(members, key=lambda r: (_lag(r, profile, latency), _good(r, chosen, quality)))
@@ -93,8 +90,8 @@ def degree(
 ) -> None:
     """One sentence: how far each source token (across) counted as translated once each target token (down) was written.
 
-    The line is the read/write path: what lies right of it had not been read. Framed cells are the evidence for the word.
-    Where the policy did not look at degrees only the path is drawn. Labels are one per token, end-of-sentence included.
+    The line is the read/write path: what is to the right of it had not been read. Framed cells are the evidence for the word.
+    If the policy did not look at degrees, only the path is drawn. There is one label per token, end-of-sentence included.
     """
     rows, columns = len(translation.writes), translation.source_tokens
     if len(source_labels) != columns or len(target_labels) != rows:
@@ -108,7 +105,7 @@ def degree(
     cell = float(np.clip(7.0 / max(rows, columns), 0.155, 0.34))
     width, height = cell * columns, cell * rows
     with figure_in(out, (width, height)) as figure:
-        # The grid fills the figure, so that cells are square; labels stand outside and widen the picture when it is saved.
+        # The grid fills the figure, so that cells are square; labels are outside and widen the picture when it is saved.
         axes = figure.add_axes((0, 0, 1, 1))
         _cells(axes, translation, grid)
         if np.isfinite(grid).any():
@@ -129,7 +126,7 @@ def degree(
 
 
 def _curves(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Results by the curve they belong to: the same model and policy, without the settings that move along a curve."""
+    """Results by curve: the same model and policy, without the settings that vary along a curve."""
     groups: dict[tuple[str, str, tuple[str, ...]], list[Result]] = {}
     for result in results:
         groups.setdefault((result.model, *curve(result.policy)), []).append(result)
@@ -143,17 +140,9 @@ def _curves(results: Sequence[Result]) -> dict[str, list[Result]]:
 
 
 def line_of(policy: str) -> str:
-    """What the curve of a policy is called: its name and its settings, without those that move along the curve."""
+    """The label of a policy's curve: its name and its settings, without those that vary along the curve."""
     name, rest = curve(policy)
     return f"{name} ({', '.join(rest)})" if rest and rest != ("rate=1.0",) else name
-
-
-def _levels(
-    axes: Axes, offline: Sequence[Result], quality: str, profile: str, halves: Mapping[tuple[str, str], float]
-) -> None:
-    for number, result in enumerate(offline):
-        label = f"{result.model}: {result.policy}" if len(offline) > 1 else result.policy
-        level(axes, _good(result, profile, quality), label, halves.get((result.model, result.policy)), number)
 
 
 def _lag(result: Result, profile: str, measure: str) -> float:
@@ -173,9 +162,9 @@ def _find(result: Result, scores: Mapping[str, Mapping[str, float]], profile: st
 
 
 def _grid(translation: Translation) -> npt.NDArray[np.float64]:
-    """d after each written token over the source; nan where unread or not looked at.
+    """d of each source token after each written token; nan where it was not read or not computed.
 
-    Where a word was not weighed itself, d after it is what the next word found.
+    For a token that was not weighed itself, the degrees before the next token are used.
     """
     writes = translation.writes
     grid = np.full((len(writes), translation.source_tokens), np.nan)
@@ -188,7 +177,7 @@ def _grid(translation: Translation) -> npt.NDArray[np.float64]:
 
 
 def _cells(axes: Axes, translation: Translation, grid: npt.NDArray[np.float64]) -> None:
-    """The ground: pale where read, hatched where not."""
+    """The background: pale where read, hatched where not."""
     from matplotlib.patches import Rectangle
 
     rows, columns = grid.shape

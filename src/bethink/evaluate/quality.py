@@ -1,4 +1,4 @@
-"""How good a translation is: BLEU in two named profiles and chrF, always with the signature that says how it was counted.
+"""Translation quality: BLEU in two profiles, and chrF, always with the signature of how it was computed.
 
 - `paper`: BLEU on the text as given, lower-cased, no tokenisation (`tok:none`), which on tokenised text is what
   `multi-bleu.perl -lc` prints.
@@ -30,7 +30,7 @@ class Quality:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A system beside a baseline on the same references: bootstrap mean ± half the 95 % interval, and the p-value."""
+    """A system compared with a baseline on the same references: bootstrap mean ± half the 95 % interval, and the p-value."""
 
     system: str
     score: float
@@ -47,10 +47,14 @@ def available() -> bool:
 
 def score(predictions: Sequence[str], references: Sequence[str]) -> dict[str, dict[str, Quality]]:
     """Every measure of every profile: score(...)["paper"]["BLEU"]."""
-    return {
-        profile: {name: _score(name, predictions, references, profile) for name in names}
-        for profile, names in PROFILES.items()
-    }
+    _require_pairs(predictions, references)
+    found: dict[str, dict[str, Quality]] = {profile: {} for profile in PROFILES}
+    for profile, names in PROFILES.items():
+        for name in names:
+            counting = metric(name, profile)
+            result = counting.corpus_score(list(predictions), [list(references)])
+            found[profile][name] = Quality(float(result.score), str(counting.get_signature()))
+    return found
 
 
 def compare(
@@ -63,7 +67,7 @@ def compare(
 ) -> list[Comparison]:
     """Paired bootstrap (Koehn 2004) of systems over the same references; the first system is the baseline.
 
-    Resampling is sacrebleu's, seeded by its own SACREBLEU_SEED, so repeated calls give the same numbers.
+    sacrebleu resamples with its own seed, SACREBLEU_SEED, so repeated calls give the same numbers.
     """
     if len(systems) < 2:
         raise DataError(f"comparing needs a baseline and at least one more system; got {len(systems)}")
@@ -76,28 +80,18 @@ def compare(
     signatures, results = PairedTest(
         named, {measure: counting}, [list(references)], test_type="bs", n_samples=samples
     )()
-    baseline = named[0][1]
-    return [
-        _comparison(name, result, str(signatures[measure]), same=number > 0 and predictions == baseline)
-        for number, ((name, predictions), result) in enumerate(zip(named, results[measure], strict=True))
-    ]
-
-
-def _comparison(system: str, result: Any, signature: str, *, same: bool) -> Comparison:
-    """sacrebleu calls a system significantly different from itself, since none of its resamples differs more than by 0."""
-    p_value = 1.0 if same else result.p_value
-    return Comparison(system, float(result.score), float(result.mean), float(result.ci), p_value, signature)
-
-
-def _score(name: str, predictions: Sequence[str], references: Sequence[str], profile: str) -> Quality:
-    _require_pairs(predictions, references)
-    counting = metric(name, profile)
-    result = counting.corpus_score(list(predictions), [list(references)])
-    return Quality(float(result.score), str(counting.get_signature()))
+    signature, baseline = str(signatures[measure]), named[0][1]
+    judged: Any = results[measure]
+    found: list[Comparison] = []
+    for (name, predictions), result in zip(named, judged, strict=True):
+        # sacrebleu finds equal outputs significantly different, because none of their resamples differs by more than 0
+        p_value = 1.0 if found and predictions == baseline else result.p_value
+        found.append(Comparison(name, float(result.score), float(result.mean), float(result.ci), p_value, signature))
+    return found
 
 
 def metric(name: str, profile: str) -> Metric:
-    """What sacrebleu counts a measure of a profile with."""
+    """The sacrebleu metric for a measure of a profile."""
     if profile not in PROFILES:
         raise unknown("quality profile", profile, PROFILES)
     if name not in PROFILES[profile]:
@@ -109,7 +103,7 @@ def metric(name: str, profile: str) -> Metric:
         raise MissingExtra("scoring translation quality", "train") from None
     if name == "chrF":
         return CHRF()
-    # `force` silences the warning that the text looks tokenised: in one profile it is meant to be, the other is named beside it.
+    # `force` silences the warning that the text looks tokenised: in the profile `paper` it should be.
     if profile == "paper":
         return BLEU(tokenize="none", lowercase=True, force=True)
     return BLEU(tokenize="13a", force=True)

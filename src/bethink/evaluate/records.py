@@ -1,4 +1,4 @@
-"""Records as JSON and back: a dataclass from a file that anybody may have written, or a sentence about what is wrong with it."""
+"""Dataclasses as JSON and back. Reading checks every value, because the file may have been written by anyone."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import types
 from collections.abc import Mapping
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-LARGEST = 1e15  # of the numbers in a record; sums of them stay finite
+LARGEST = 1e15  # larger numbers are refused, so that sums stay finite
 _hints = functools.cache(get_type_hints)
 
 
 def to_json(record: Any) -> str:
-    """JSON has no word for what is not a number: it becomes null."""
+    """A record as JSON; NaN and infinity become null."""
     return json.dumps(_finite(dataclasses.asdict(record)), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -28,7 +28,7 @@ def _finite(value: Any) -> Any:
 
 
 def read(hint: Any, value: Any, name: str, *, others: bool = False) -> Any:
-    """A value of a type: of a dataclass from an object, which may have `others` than its fields only if that is said."""
+    """The value, checked against a type; a dataclass is made from an object, which may have unknown keys only with `others`."""
     origin, args = get_origin(hint), get_args(hint)
     if dataclasses.is_dataclass(hint):
         return _object(hint, _as(dict, value, name, "an object"), others)
@@ -48,14 +48,14 @@ def read(hint: Any, value: Any, name: str, *, others: bool = False) -> Any:
 
 
 def number(value: Any, name: str) -> float:
-    """A number as it is, whole or not."""
+    """The value, if it is a number."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -LARGEST < value < LARGEST:
         raise ValueError(f"{name} is {value!r}, expected a number")
     return value
 
 
 def flaw(error: Exception) -> str:
-    """What is wrong with a record, in plain words."""
+    """What is wrong with a record, for an error message."""
     if isinstance(error, json.JSONDecodeError):
         return "it is not JSON"
     if isinstance(error, KeyError):

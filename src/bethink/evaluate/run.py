@@ -1,4 +1,4 @@
-"""From sentences to scores: run policies over a test set through the live engine, log every sentence, score the log."""
+"""Run policies over a test set with the live engine, log every sentence, and score the log."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from bethink.translator import Translator
 
 FORMAT = 1
-Heard = tuple[int, Translation, Sequence[float]]  # of which line, and, with a clock, when each of its words was shown
+Timed = tuple[int, Translation, Sequence[float]]  # line number and, with a clock, when each target word was shown
 Progress = Callable[[Policy, int, int], None]  # policy, sentences done, sentences in all
 
-_COLUMNS = (  # heading, where it stands in the scores, decimals
+_COLUMNS = (  # heading, kind, profile and measure in the scores, decimals
     ("AL\npaper", "latency", "paper", "AL", 2),
     ("BLEU\npaper", "quality", "paper", "BLEU", 2),
     ("LAAL\npaper", "latency", "paper", "LAAL", 2),
@@ -54,10 +54,10 @@ class Result:
     policy: str
     scores: Scores
     log: str  # the instances.log, beside results.json
-    wpm: float | None = None  # words per minute of the simulated speaker; none when no clock ran
+    wpm: float | None = None  # words per minute of the simulated speaker; none without a clock
     versions: Mapping[str, str] = field(default_factory=dict)
     test: str = ""  # SHA-256 of the test set's lines
-    fingerprint: str = ""  # of the model, where it is known
+    fingerprint: str = ""  # of the model, if known
 
     def to_dict(self) -> dict[str, Any]:
         record = asdict(self)
@@ -85,23 +85,25 @@ def evaluate(
 ) -> list[Result]:
     """Run every policy over the same sentences; write results.json and, for each policy, a folder with its instances.log.
 
-    With `clock`, sentences go one by one and word by word through the engine, computing is timed, and words are shown
-    when a speaker of `wpm` words per minute would see them; otherwise they are batched. An empty source line gets an
-    empty translation.
+    With `clock`, sentences are fed one by one and word by word at `wpm` words per minute, and computing time is measured;
+    otherwise they are batched. An empty source line gets an empty translation.
     """
-    _require_pairs(sources, references)
+    if not sources:
+        raise DataError("there are no sentences to translate; expected at least one")
+    if len(sources) != len(references):
+        raise DataError(f"{len(sources)} source sentences but {len(references)} references; expected as many of each")
     if wpm <= 0:
         raise UsageError(f"the speaker's pace is {wpm} words per minute, but must be above 0")
-    folder, test = Path(out_dir), _digest(sources, references)
+    lines = "\n".join([*sources, "", *references])
+    folder, test = Path(out_dir), hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
     earlier = {result.policy: result for result in _earlier(folder, translator, test)}
     _require_writable(folder)
     lengths = [_tokens(translator, reference) for reference in references]
     results: list[Result] = []
     for policy in {str(policy): policy for policy in policies}.values():
         pace = 60_000 / wpm if clock else None
-        heard = _timed(translator, sources, policy, pace) if pace else _batched(translator, sources, policy, batch)
         found: dict[int, Instance] = {}
-        for index, translation, elapsed in heard:
+        for index, translation, elapsed in _translated(translator, sources, policy, batch, pace):
             source_ms = len(translation.source) * pace if pace else None
             pair = sources[index], references[index]
             found[index] = instance(index, *pair, translation, elapsed, source_ms, lengths[index])
@@ -121,12 +123,8 @@ def _tokens(translator: Translator, reference: str) -> int:
     return sum(len(translator.target.encode(word)) for word in normalise(reference).split()) + 1
 
 
-def _digest(sources: Sequence[str], references: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join([*sources, "", *references]).encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _earlier(folder: Path, translator: Translator, test: str) -> list[Result]:
-    """The results a folder already has: of the same model over the same sentences, so that they belong together."""
+    """The results that the folder already has; they must be of the same model and the same sentences."""
     if not (folder / "results.json").is_file():
         return []
     found = load_results(folder)
@@ -141,7 +139,7 @@ def _earlier(folder: Path, translator: Translator, test: str) -> list[Result]:
 
 
 def _require_writable(folder: Path) -> None:
-    """Before hours of translating, not after."""
+    """Checked before translating, which may take hours."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -182,7 +180,7 @@ def load_results(path: str | os.PathLike[str]) -> list[Result]:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were made with."""
+    """The versions of the packages that the scores depend on."""
     found = {"bethink": __version__, "python": platform.python_version()}
     for package in ("numpy", "onnxruntime", "sacrebleu", "sentencepiece", "torch"):
         try:
@@ -193,11 +191,11 @@ def versions() -> dict[str, str]:
 
 
 def table(results: Sequence[Result]) -> Table:
-    """For the terminal: one row per result, the measures that any of them has, and below it how BLEU was counted."""
+    """For the terminal: one row per result, a column per measure that any of them has, and the signatures of BLEU below."""
     from rich.table import Table
     from rich.text import Text
 
-    records = [result.scores.to_dict() for result in results]
+    records = [asdict(result.scores) for result in results]
     columns = [column for column in _COLUMNS if any(_cell(record, column) for record in records)]
     made = Table(caption=Text(_caption(results)), caption_justify="left")
     made.add_column("model")
@@ -230,22 +228,23 @@ def _caption(results: Sequence[Result]) -> str:
 
 
 def _save_log(folder: Path, policy: Policy, instances: Sequence[Instance]) -> str:
-    """Write the log of one policy into a folder of its own; where it lies, as results.json names it."""
+    """Write the log of one policy into a folder of its own; returns its path relative to results.json."""
     place = re.sub(r"[^\w=.+-]+", "_", str(policy))
     write_log(folder / place / "instances.log", instances)
-    # `simuleval --score-only --output FOLDER` asks this file what kind of data it scores.
+    # `simuleval --score-only --output FOLDER` reads from this file what kind of data it scores.
     write(folder / place / "config.yaml", "source_type: text\ntarget_type: text\n")
     return f"{place}/instances.log"
 
 
-def _batched(translator: Translator, sources: Sequence[str], policy: Policy, batch: int) -> Iterator[Heard]:
-    for index, translation in translator.as_completed(sources, policy, batch=batch):
-        yield index, translation, ()
-
-
-def _timed(translator: Translator, sources: Sequence[str], policy: Policy, pace: float) -> Iterator[Heard]:
-    """The first sentence is said twice: the first use of a model pays for memory that later uses find."""
-    _listen(translator, sources[0], policy, pace)
+def _translated(
+    translator: Translator, sources: Sequence[str], policy: Policy, batch: int, pace: float | None
+) -> Iterator[Timed]:
+    """Batched or, with a pace in milliseconds per word, one by one."""
+    if pace is None:
+        for index, translation in translator.as_completed(sources, policy, batch=batch):
+            yield index, translation, ()
+        return
+    _listen(translator, sources[0], policy, pace)  # warm-up: the first use of a model allocates memory
     for index, source in enumerate(sources):
         yield index, *_listen(translator, source, policy, pace, where=f"line {index + 1}")
 
@@ -253,10 +252,10 @@ def _timed(translator: Translator, sources: Sequence[str], policy: Policy, pace:
 def _listen(
     translator: Translator, line: str, policy: Policy, pace: float, where: str = "line 1"
 ) -> tuple[Translation, Sequence[float]]:
-    """Say a line word by word, `pace` milliseconds each, and note when each target word is shown.
+    """Feed a line word by word, one per `pace` milliseconds, and measure when each target word is shown.
 
-    The end of the sentence is heard with its last word. Steps that one word sets off become visible together, when the
-    work on that word is done. As in a batch, a line is one sentence.
+    The end of the sentence arrives with its last word. All steps caused by one word are shown together, when the work on
+    that word is done. As in a batch, a line is one sentence.
     """
     from bethink.engine import Engine
     from bethink.session import Sentence
@@ -278,10 +277,3 @@ def _listen(
     ends = latency.schedule(arrivals, computing)
     elapsed = [end for answer, end in zip(answers, ends, strict=True) for _ in shown(answer).split()]
     return Translation.of([step for answer in answers for step in answer]), elapsed
-
-
-def _require_pairs(sources: Sequence[str], references: Sequence[str]) -> None:
-    if not sources:
-        raise DataError("there are no sentences to translate; expected at least one")
-    if len(sources) != len(references):
-        raise DataError(f"{len(sources)} source sentences but {len(references)} references; expected as many of each")
