@@ -42,7 +42,7 @@ def test_the_toy_language_is_aligned_as_it_was_made(tmp_path: Path) -> None:
         links = corpus.target.padded_links(np.array([n]))
         assert links is not None
         assert links[0, -1] == len(words) + 1  # end to end
-        pairs = [(words[link - 1], written[t]) for t, link in enumerate(links[0, :-1]) if link]
+        pairs = [(words[link - 1], written[t]) for t, link in enumerate(links[0, :-1].tolist()) if link]
         found += len(pairs)
         right += sum(each in pair.alignment for each in pairs)
     assert found > 500

@@ -1,7 +1,7 @@
-"""The seam between the engine and whatever computes: ids and small arrays in, candidates and degrees out.
+"""The interface between the engine and the code that computes: ids and small arrays in, candidates and degrees out.
 
-A backend holds one model, immutable, and slots, one per stream in flight, each with the caches of what the stream has read
-and written. Everything is exact: a slot's results do not depend on who shares the call.
+A backend holds one immutable model and one slot per open stream, with the caches of what the stream has read and written. Results are
+exact: they do not depend on which other slots are in the same call.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ class Rows:
     """Consecutive decoder positions to compute for one slot.
 
     Row n consumes tokens[n] at position start + n and sees the first prefixes[n] source tokens. It attends to the rows
-    before it: those of this request and, before `start`, those last computed. What it leaves in the caches overwrites
-    whatever stood at its position.
+    before it: those of this request and, before `start`, those computed last. It overwrites the cache at its position.
     """
 
     slot: int
@@ -30,18 +29,20 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What the model says at one position: the next token, its probability, d of every source token it saw, and a judgment."""
+    """The result for one position: the next token, its probability, d of every source token it saw, and its stability."""
 
     candidate: int
     confidence: float
     degrees: Degrees  # empty for a model without capsules
-    stability: float | None = None  # how likely more source would not change the token, if the model can judge that
+    stability: float | None = (
+        None  # the probability that more source does not change the token, if the model has a judge
+    )
 
 
 class Backend(Protocol):
     @property
     def causal(self) -> bool:
-        """Whether source tokens can be read one by one; otherwise a sentence is given to `read` once, whole."""
+        """Whether source tokens can be read one by one; otherwise `read` gets a whole sentence at once."""
 
     @property
     def capsules(self) -> bool:
@@ -56,4 +57,4 @@ class Backend(Protocol):
         """Append source ids to slots, each slot at most once per call. Nothing follows EOS."""
 
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
-        """Compute decoder rows; each slot at most once per call. Of several rows a backend may leave out the last ones."""
+        """Compute decoder rows; each slot at most once per call. A backend may return fewer rows than asked for, at least one."""

@@ -1,9 +1,8 @@
-"""Where the caches of many streams stand side by side, as a graph wants them, and stay from one call to the next.
+"""The caches of many streams as neighbouring rows of one array, as a graph needs them, kept between calls.
 
-What is held follows what is in use: as many rows as there are streams, as long as the longest of them, and some to spare, so that
-little has to be moved. Fresh memory is slow: a cache grows where it stands, into addresses that nobody has used, and what is not
-needed any more is given back after some sentences, not at once.
-Shapes: K arrays of a cache, B rows of a cache, H heads, L positions, E head width, R tokens.
+The size follows the demand: one row per stream, as long as the longest stream, and some spare, so that little has to be moved. Fresh
+memory is slow, so a cache grows in place into reserved addresses, and memory that is no longer needed is freed only after some
+sentences. Shapes: K arrays of a cache, B rows of a cache, H heads, L positions, E head width, R tokens.
 """
 
 from __future__ import annotations
@@ -18,43 +17,43 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-STEP = 4  # lengths are multiples of it: products sum positions in fours, so the same position is always summed the same way
-ROWS = 128  # of a cache, at most, unless a single call has more
-SPARE_ROWS = 8  # vacant ones that are not worth the moving
-SPARE = 2**20  # numbers of each kind of cache that are not worth giving back
-ADDRESSES = 8  # for each number that is needed: how far a cache can grow where it stands
+STEP = 4  # lengths are multiples of it: matrix products add positions in fours, so results do not depend on the length
+ROWS = 128  # the most rows of a cache, unless a single call has more
+SPARE_ROWS = 8  # so many free rows are kept
+SPARE = 2**20  # so many spare numbers of each kind of cache are kept
+ADDRESSES = 8  # reserved addresses per needed number, into which a cache can grow in place
 
 Floats: TypeAlias = npt.NDArray[np.float32]
 Whole: TypeAlias = npt.NDArray[np.int64]
 Sizes: TypeAlias = tuple[int, int, int]  # K, H and E of a kind of cache
-Moves: TypeAlias = Sequence[tuple[int, int]]  # from which row to which
+Moves: TypeAlias = Sequence[tuple[int, int]]  # (from row, to row)
 
 
 class Caches:
-    """What one stream keeps for one graph: in a row of the cache, or, while others have the rows, in arrays of its own."""
+    """The caches of one stream for one graph: in a row of the shared arrays or, if other streams use the rows, in its own arrays."""
 
     def __init__(self, kinds: Iterable[str]) -> None:
         self.open = True
-        self.row = -1  # none
+        self.row = -1  # -1: it has no row
         self.lengths = dict.fromkeys(kinds, 0)
         self.own: dict[str, Floats] = {}  # K H L E
 
 
 class KVCache:
-    """For each kind of cache one array K B H L E. What stands after a stream's length is left from others; a graph masks it."""
+    """One array K B H L E for each kind of cache. Positions after a stream's length hold old data, which the graph masks."""
 
     def __init__(self, kinds: Mapping[str, Sizes]) -> None:
         self._memory = {kind: np.zeros(0, np.float32) for kind in kinds}
-        self._real = dict.fromkeys(kinds, 0)  # numbers of this memory that have been in use
-        self._demand = dict.fromkeys(kinds, 0)  # numbers needed, lately at the most
+        self._real = dict.fromkeys(kinds, 0)  # numbers of this memory that have been used, so are really allocated
+        self._demand = dict.fromkeys(kinds, 0)  # the most numbers needed lately
         self._arrays = {kind: np.zeros((k, 0, heads, 0, size), np.float32) for kind, (k, heads, size) in kinds.items()}
-        self._shown: dict[str, tuple[tuple[int, int], dict[str, Floats]]] = {}  # last, and for which rows
-        self._tenants: list[Caches | None] = []
-        self._streams = 0  # that are open, with a row or without
+        self._shown: dict[str, tuple[tuple[int, int], dict[str, Floats]]] = {}  # the last views, and of which rows
+        self._tenants: list[Caches | None] = []  # the stream in each row
+        self._streams = 0  # open streams, with or without a row
 
     @property
     def held(self) -> int:
-        """Bytes at the most, beside what streams without a row keep for themselves. Addresses alone cost nothing."""
+        """Bytes allocated, without the arrays of streams that have no row. Reserved addresses do not count."""
         return sum(self._real[kind] * memory.itemsize for kind, memory in self._memory.items())
 
     def open(self) -> Caches:
@@ -62,11 +61,11 @@ class KVCache:
         return Caches(self._arrays)
 
     def close(self, caches: Caches) -> None:
-        """More than once does no harm."""
+        """Close the caches of a stream; closing twice has no effect."""
         if caches.open:
             caches.open = False
             self._streams -= 1
-            # demand that is past counts half after some twenty sentences of each speaker, however many speakers there are
+            # exponential decay: past demand is halved after about twenty sentences per stream, however many streams there are
             for kind, demand in self._demand.items():
                 self._demand[kind] = demand - demand // (32 * max(self._streams, 1))
         if caches.row >= 0:
@@ -76,7 +75,7 @@ class KVCache:
             self._arrange([], 0)
 
     def seat(self, group: Sequence[Caches]) -> int:
-        """Bring streams into neighbouring rows, in any order, and return the first of these. Who stands there already stays."""
+        """Bring streams into neighbouring rows, in any order, and return the first row. Streams that are already there stay."""
         rows = [caches.row for caches in group if caches.row >= 0]
         if len(rows) == len(group) == max(rows) - min(rows) + 1:
             return min(rows)
@@ -96,7 +95,7 @@ class KVCache:
         return first
 
     def show(self, kind: str, group: Sequence[Caches], first: int, ends: Sequence[int]) -> dict[str, Floats]:
-        """The arrays of neighbouring rows by their names, each B 1 H L E. The graph may write there, up to each stream's end."""
+        """The arrays of neighbouring rows by name, each B 1 H L E. The graph may write there, up to each stream's end."""
         self._fit(kind, max(ends))
         _lengthen(kind, group, ends)
         rows = (first, len(group))
@@ -106,7 +105,7 @@ class KVCache:
         return self._shown[kind][1]
 
     def write(self, kind: str, group: Sequence[Caches], owners: Whole, places: Whole, values: Floats) -> None:
-        """values: R (K H E); the n-th row belongs to group[owners[n]], at places[n], over whatever stood there."""
+        """Write values, R (K H E): the n-th row belongs to group[owners[n]], at position places[n]."""
         ends = np.zeros(len(group), dtype=np.int64)
         np.maximum.at(ends, owners, places + 1)
         _lengthen(kind, group, ends.tolist())
@@ -122,7 +121,7 @@ class KVCache:
             self._of(caches, kind)[:, :, places[mine]] = values[mine].transpose(1, 2, 0, 3)
 
     def _of(self, caches: Caches, kind: str) -> Floats:
-        """K H L E, with room for all that the stream has."""
+        """K H L E: the cache of one stream, long enough for all its positions."""
         length = caches.lengths[kind]
         if caches.row >= 0:
             self._fit(kind, length)
@@ -134,10 +133,10 @@ class KVCache:
             caches.own[kind][:, :, : kept.shape[2]] = kept
         return caches.own[kind]
 
-    # who stands where
+    # which stream has which row
 
     def _place(self, group: Sequence[Caches]) -> int:
-        """The first of neighbouring rows for which the fewest streams have to move, in or out; of several, the lowest."""
+        """The first of the neighbouring rows for which the fewest streams have to move in or out; of several, the lowest."""
         count, members = len(group), set(map(id, group))
         balance = np.zeros(max(count, min(len(self._tenants) + count, ROWS)))
         for row, tenant in enumerate(self._tenants[: len(balance)]):
@@ -161,10 +160,10 @@ class KVCache:
         caches.own = {}
         self._tenants[row], caches.row = caches, row
 
-    # how large everything is
+    # sizes
 
     def _close_ranks(self, count: int) -> None:
-        """Give rows up where there are far more than streams; one whose row others took for a moment wants it back soon."""
+        """Drop rows if there are many more than open streams; streams that lost their row for a moment also count."""
         if len(self._tenants) > 2 * max(self._streams, count) + SPARE_ROWS:
             staying = [tenant for tenant in self._tenants if tenant]
             self._arrange(staying, len(staying))
@@ -184,12 +183,12 @@ class KVCache:
     def _add_rows(self, count: int) -> None:
         have = len(self._tenants)
         if count > have:
-            # for all who are there, and some more, or streams that come one by one would move the others each time
+            # with some spare, because otherwise each new stream would move all others
             wanted = max(self._streams, have + have // 4)
             self._arrange([tenant for tenant in self._tenants if tenant], max(count, min(wanted, ROWS)), stay=True)
 
     def _arrange(self, staying: Sequence[Caches], count: int, *, stay: bool = False) -> None:
-        """So many rows from now on, the first ones for those who stay unless they also stay where they are."""
+        """Change the number of rows; the staying streams get the first rows, or with `stay` keep theirs."""
         moves = [(caches.row, caches.row if stay else n) for n, caches in enumerate(staying)]
         for kind, array in self._arrays.items():
             self._lay_out(kind, count, array.shape[3] if staying else 0, moves)
@@ -198,23 +197,23 @@ class KVCache:
             self._tenants[row], caches.row = caches, row
 
     def _fit(self, kind: str, length: int) -> None:
-        """Enough positions, but not many more than the longest stream has: the rest would be computed in vain."""
+        """Make the arrays long enough, but not much longer than the longest stream, because the rest is wasted computing."""
         have = self._arrays[kind].shape[3]
         if length <= have < _too_long(length):
             return
         longest = max([length, *(caches.lengths[kind] for caches in self._tenants if caches)])
         wanted = _whole_steps(longest)
         if wanted > have > 0:
-            wanted = _whole_steps(longest + max(STEP, longest // 8))  # what grows will grow again
+            wanted = _whole_steps(longest + max(STEP, longest // 8))  # with spare, because it will grow further
         elif wanted <= have < _too_long(longest):
             return
         self._lay_out(kind, len(self._tenants), wanted, self._in_place())
 
     def _lay_out(self, kind: str, rows: int, length: int, moves: Moves) -> None:
-        """Make the arrays of a kind so long, with so many rows, and take over the rows that stay.
+        """Give the arrays of a kind this number of rows and this length, and keep the content of the staying rows.
 
-        Where there are addresses enough, and not far too much memory, this happens in place. Rows are changed, or lengths, never both
-        at a time, so that all that moves moves the same way, and in the right order nothing is run over.
+        This is done in place if there are enough reserved addresses and not far too much memory. Rows or lengths change, never both at
+        once, so all data moves in one direction, and copying in the right order overwrites nothing that is still needed.
         """
         old, memory = self._arrays[kind], self._memory[kind]
         shape = (old.shape[0], rows, old.shape[2], length, old.shape[4])
@@ -233,15 +232,15 @@ class KVCache:
 
 
 def _unused(demand: int) -> Floats:
-    """Zeros, more than needed, which become real where they are written.
+    """Zeros, more than needed; the system allocates pages only when they are written.
 
-    By small pages, if that can be had: a huge one takes milliseconds on some machines, and products are no faster with it.
+    Small pages, if possible: allocating a huge page takes milliseconds on some machines and does not make products faster.
     """
     if sys.platform == "linux":
-        with contextlib.suppress(OSError):  # of a system that promises no more than it has
+        with contextlib.suppress(OSError):  # the system may refuse to reserve more than it has
             size = ADDRESSES * demand * np.float32().nbytes
             memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-            with contextlib.suppress(OSError):  # of one that knows no huge pages
+            with contextlib.suppress(OSError):  # the system may not have huge pages
                 memory.madvise(mmap.MADV_NOHUGEPAGE)
             return np.frombuffer(memory, np.float32)
     return np.zeros(demand + demand // 2, np.float32)
@@ -252,7 +251,7 @@ def _whole_steps(length: int) -> int:
 
 
 def _too_long(length: int) -> int:
-    """How long a cache is that is worth shortening, if so many positions are in use."""
+    """From which length on a cache is shortened, if so many positions are in use."""
     return length + 3 * STEP + length // 4
 
 

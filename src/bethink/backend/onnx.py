@@ -1,7 +1,7 @@
-"""The backend for a CPU: the two graphs of an exported model, run by ONNX Runtime, with the caches in numpy.
+"""The backend for CPUs: the two graphs of an exported model, run by ONNX Runtime, with the caches in numpy.
 
-The graphs describe themselves: which caches there are, and their sizes, is read from the names and shapes of their inputs. They are
-given exactly the rows asked for, and the caches where they stand, for reading and for writing: nothing is copied from call to call.
+The names and shapes of a graph's inputs tell which caches it has and how large they are. A graph computes exactly the rows asked
+for, and reads and writes the caches in place, so nothing is copied between calls.
 Shapes: R rows or tokens in a call, B requests, N the most rows of a request, I source tokens.
 """
 
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-# or it writes an identifier of the machine to disk as soon as it is imported
+# otherwise importing it writes an identifier of the machine to disk
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 import onnxruntime
 
@@ -29,10 +29,10 @@ from bethink.errors import ModelError
 from bethink.folder import DECODER, ENCODER
 from bethink.text import EOS
 
-QUIET = 3  # errors only
-LARGE = 60.0  # a logit beyond which a chance is none
-NEXT = ".next"  # what an output adds to the name of the cache that it continues
-CHUNK = 256  # source tokens encoded at a time: enough to use every weight well, few enough for a core's own memory
+QUIET = 3  # log errors only
+LARGE = 60.0  # below minus this, a logit means probability 0
+NEXT = ".next"  # suffix of the output that writes a cache
+CHUNK = 256  # source tokens encoded at a time: enough to be efficient, few enough for the cache of a core
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Request: TypeAlias = tuple[int, Sequence[int]]
@@ -44,17 +44,17 @@ class Program:
     def __init__(self, path: Path, threads: int) -> None:
         try:
             self._session = onnxruntime.InferenceSession(path, _options(threads), providers=["CPUExecutionProvider"])
-        except Exception as error:  # there, each kind of damage has an unrelated class of its own
+        except Exception as error:  # ONNX Runtime has many unrelated exceptions for damaged files
             raise ModelError(f"cannot read {path}; copy or export the model again") from error
         self.shapes: dict[str, list[int | str]] = {entry.name: entry.shape for entry in self._session.get_inputs()}
         if "grid" not in self.shapes:
             raise ModelError(f"{path} was made by an older version of bethink; export the model again")
         self._outputs = {entry.name: entry for entry in self._session.get_outputs()}
         self._binding = self._session.io_binding()
-        self._bound: Arrays = {}  # they must live as long as ONNX Runtime knows only where they are
+        self._bound: Arrays = {}  # kept alive here, because ONNX Runtime holds only their addresses
 
     def run(self, feeds: Mapping[str, npt.NDArray[Any]], **dims: int) -> Arrays:
-        """What comes out is overwritten by the next run; what the graph adds to its own cache is written there."""
+        """The results, which the next run overwrites; the graph writes new cache entries in place."""
         for name, array in feeds.items():
             if self._bound.get(name) is not array:
                 self._bind(name, array)
@@ -63,7 +63,7 @@ class Program:
         return results
 
     def caches(self) -> dict[str, Sizes]:
-        """How many arrays each cache has that the graph looks at, their heads and their width."""
+        """For each cache that the graph reads: its number of arrays, its heads and its width."""
         found: dict[str, Sizes] = {}
         for name, shape in self.shapes.items():
             kind, dot, number = name.partition(".")
@@ -72,7 +72,7 @@ class Program:
         return found
 
     def forget(self) -> None:
-        """Let go of all arrays, so that their memory can be given back."""
+        """Release all arrays, so that their memory can be freed."""
         self._binding.clear_binding_inputs()
         self._binding.clear_binding_outputs()
         self._bound.clear()
@@ -101,23 +101,23 @@ def _options(threads: int) -> onnxruntime.SessionOptions:
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = QUIET
-    # threads that spin while they wait take a core from whatever runs beside them, the other graph first of all
+    # threads that spin while waiting would take a core from other work, such as the other graph
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.enable_mem_pattern = False  # plans memory for shapes that come again; ours grow with every token
+    options.enable_mem_pattern = False  # it plans memory for repeated shapes, but ours grow with every token
     return options
 
 
 @dataclass(frozen=True)
 class Batch:
-    """New tokens of several streams as a graph takes them."""
+    """New tokens of several streams as inputs of a graph."""
 
     feeds: Arrays
-    ends: list[int]  # positions each stream has with them
-    owners: Whole  # R, which stream a token belongs to
+    ends: list[int]  # the number of positions of each stream, new tokens included
+    owners: Whole  # R, the stream of each token
 
     @classmethod
     def of(cls, starts: Sequence[int], tokens: Sequence[Sequence[int]], seats: Sequence[int], width: int) -> Batch:
-        """seats: in which row of the grid each stream stands; width: how long these rows are."""
+        """seats: the row of the grid of each stream; width: the length of these rows."""
         counts = list(map(len, tokens))
         owners = np.repeat(np.arange(len(counts)), counts)
         within = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -135,8 +135,8 @@ class Batch:
 
 @dataclass
 class Slot:
-    heard: Caches  # what the encoder keeps
-    said: Caches  # what the decoder keeps, and what the encoder made for it
+    heard: Caches  # of the encoder
+    said: Caches  # of the decoder, with what the encoder computed for it
     length: int = 0  # source tokens encoded
 
 
@@ -147,14 +147,14 @@ class OnnxBackend:
         self._encoder, self._decoder = encoder, decoder
         self._heard, self._said = KVCache(encoder.caches()), KVCache(decoder.caches())
         self._causal = "encoder" in encoder.caches()
-        self._sources = [kind for kind in decoder.caches() if kind != "decoder"]  # what is kept of source tokens
-        self._turn = threading.Lock()  # a backend may serve several threads, its windows one call
+        self._sources = [kind for kind in decoder.caches() if kind != "decoder"]  # caches of source tokens
+        self._turn = threading.Lock()  # a backend may serve several threads, but its caches only one call at a time
         self._slots: dict[int, Slot] = {}
         self._numbers = itertools.count()
 
     @classmethod
     def load(cls, path: Path, threads: int = 0) -> OnnxBackend:
-        """The backend of a model folder's graphs; 0 threads means all cores."""
+        """The backend for the graphs of a model folder; 0 threads means all cores."""
         return cls(Program(path / ENCODER, threads), Program(path / DECODER, threads))
 
     @property
@@ -205,7 +205,7 @@ class OnnxBackend:
         first = self._heard.seat(heard)
         width = max(2, *map(len, tokens))  # at least 2: see export.network
         if not self.causal:
-            width = -(-width // STEP) * STEP  # there, it is also how many positions there are
+            width = -(-width // STEP) * STEP  # here it is also the number of positions
         batch = Batch.of([slot.length for slot in slots], tokens, [caches.row - first for caches in heard], width)
         past = self._heard.show("encoder", heard, first, batch.ends) if self.causal else {}
         results = self._encoder.run(batch.feeds | past, R=len(batch.owners))
@@ -230,7 +230,7 @@ class OnnxBackend:
 
 
 def _chances(logits: npt.NDArray[np.float32]) -> list[float]:
-    """Number by number: many at once have other last bits than one alone."""
+    """Computed one by one, because numpy's results for arrays differ in the last bit from those for single numbers."""
     return [1 / (1 + math.exp(-logit)) if logit > -LARGE else 0.0 for logit in logits.tolist()]
 
 
@@ -240,7 +240,7 @@ def _row(values: tuple[int, float, npt.NDArray[np.float32], float | None], prefi
 
 
 def _chunks(requests: Sequence[Request], *, cut: bool) -> Iterator[list[Request]]:
-    """The same tokens in the same order, not too many at a time; `cut` says whether those of one stream may be parted."""
+    """The same tokens in the same order, at most CHUNK at a time; `cut` allows to split those of one stream."""
     some: list[Request] = []
     for slot, ids in requests:
         size = CHUNK if cut else len(ids)

@@ -1,7 +1,7 @@
-"""Adaptive-wait-k as first published: one model per lag, each with its own caches, behind the one backend interface.
+"""Adaptive-wait-k as first published: one model per lag, each with its own caches, behind the interface of one backend.
 
-A row is computed by the model of its lag (source tokens read minus target tokens written); once the source has been read to its
-end, by the last. A model that is asked after a pause first catches up on the rows that others computed meanwhile.
+The model for a row is chosen by its lag (source tokens read minus target tokens written); once the whole source is read, it is the
+last model. A model first computes the rows that other models computed since it was used last.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from bethink.text import EOS
 @dataclass
 class _Slot:
     inner: list[int]  # the slot in each model
+    encoded: list[int]  # source tokens that each model has read
+    computed: list[list[tuple[int, int]]]  # the path as each model computed it last
     source: list[int] = field(default_factory=list)
-    encoded: list[int] = field(default_factory=list)  # source tokens each model has been given
     path: list[tuple[int, int]] = field(default_factory=list)  # (token, prefix) of each position
-    computed: list[list[tuple[int, int]]] = field(default_factory=list)  # the same as each model last computed it
 
 
 class PerLag:
-    """models[0] serves lag 1, models[1] lag 2, …; the last serves every larger lag. One that serves several has its caches once."""
+    """models[0] serves lag 1, models[1] lag 2, …; the last serves every larger lag. A model may serve several lags."""
 
     def __init__(self, models: Sequence[Backend]) -> None:
         assert models, "it holds at least one model"
@@ -37,15 +37,12 @@ class PerLag:
 
     @property
     def capsules(self) -> bool:
-        return False  # the degrees before and after a word would be those of two models
+        return False  # the degrees before and after a word could come from two models
 
     def open(self) -> int:
-        slot = _Slot([model.open() for model in self._models])
-        slot.encoded = [0] * len(self._models)
-        slot.computed = [[] for _ in self._models]
-        number = slot.inner[0]
-        self._slots[number] = slot
-        return number
+        inner = [model.open() for model in self._models]
+        self._slots[inner[0]] = _Slot(inner, [0] * len(inner), [[] for _ in inner])
+        return inner[0]
 
     def close(self, slot: int) -> None:
         for model, inner in zip(self._models, self._slots.pop(slot).inner, strict=True):
@@ -75,7 +72,7 @@ class PerLag:
         return self._serving[min(max(prefix - request.start - row, 1), len(self._serving)) - 1]
 
     def _served_by(self, which: int, request: Rows) -> Rows:
-        """The rows up to the first that another model would have to compute: a row ahead is one of another lag."""
+        """The rows before the first that another model has to compute."""
         count = next((n for n in range(len(request.tokens)) if self._choose(request, n) != which), len(request.tokens))
         return Rows(request.slot, request.start, request.tokens[:count], request.prefixes[:count])
 
@@ -90,7 +87,7 @@ class PerLag:
             self._models[which].read(fresh)
 
     def _catch_up(self, which: int, request: Rows) -> Rows:
-        """The request, begun at the first position that this model has not computed along the stream's path."""
+        """The request, extended to start at the first position that this model has not computed along the stream's path."""
         slot = self._slots[request.slot]
         slot.path[request.start :] = zip(request.tokens, request.prefixes, strict=True)
         done = slot.computed[which]

@@ -1,4 +1,4 @@
-"""The backend for a GPU and for fresh checkpoints: the training model itself, one row at a time, with its caches.
+"""The backend for GPUs and for weights without an export: the training model itself, computed row by row with caches.
 
 Shapes: B requests in a call, N rows or tokens per request, S slots, L cached positions, H heads, D width, J capsule, C capsule width.
 """
@@ -24,7 +24,7 @@ from bethink.policy import Degrees
 
 
 class Store:
-    """One cached quantity for all slots, S L …, growing by doubling so that a write is never a copy of the whole."""
+    """One cached quantity for all slots, S L …; it grows by doubling, so that it is rarely copied."""
 
     def __init__(self, tail: tuple[int, ...], like: Tensor) -> None:
         self.data = like.new_zeros((1, 16, *tail))
@@ -65,7 +65,7 @@ class TorchBackend:
     def __init__(self, model: Transformer, device: str | torch.device = "cpu") -> None:
         self.model = model.to(device).eval()
         self._device = torch.device(device)
-        self._turn = threading.Lock()  # a backend may serve several threads, its stores one call
+        self._turn = threading.Lock()  # a backend may serve several threads, but its stores only one call at a time
         self._free: list[int] = []
         self._lengths: list[int] = []  # source tokens encoded, per slot
         config, like = model.config, torch.zeros(0, device=device)
@@ -78,7 +78,7 @@ class TorchBackend:
 
     @classmethod
     def load(cls, folder: Folder, device: str | None = None, threads: int = 0) -> TorchBackend:
-        """The backend of a model folder's weights; 0 threads leaves the number to torch."""
+        """The backend for the weights of a model folder; with 0 threads torch chooses the number."""
         chosen = devices.choose(device)
         if threads:
             torch.set_num_threads(threads)
@@ -121,7 +121,9 @@ class TorchBackend:
         for slot, fresh in requests:
             self._lengths[slot] += len(fresh)
         self._grow(self._encoder + self._cross, length)
-        mask = self._source_mask(requests, positions, length)
+        # B 1 N L: a causal encoder sees earlier positions, a bidirectional one the whole sentence
+        seen = positions + 1 if self.causal else self._tensor([len(ids) for _, ids in requests])[:, None]
+        mask = readable_mask(seen, length)[:, None]
         caches = [self._remember(layer, slots, positions, length) for layer in self._encoder]
         memory = self.model.encode(self.model.embed_source(ids, positions.clamp(max=LONGEST - 1)), mask, caches)
         self._keep(self.model.source_memory(memory), slots, positions)
@@ -140,18 +142,13 @@ class TorchBackend:
         mask = readable_mask(positions + 1, length)[:, None]
         x = self.model.embed_target(ids, positions.clamp(max=LONGEST - 1))
         states = self.model.decode(x, cross, readable, mask, caches)
-        output, routing = self.model.read_out(states, self._gather_votes(slots, heard), readable)
+        votes = Votes(*(store.gather(slots, heard) for store in self._votes)) if self._votes else None
+        output, routing = self.model.read_out(states, votes, readable)
         candidates, confidences = self.model.choose(output, positions)
         seen = routing.degrees.float() if routing else None
         stabilities = self.model.judge(output, confidences, seen, path).cpu().numpy() if self.model.judge else None
         degrees = None if seen is None else seen.cpu().numpy()
         return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees, stabilities)
-
-    def _source_mask(self, requests: Sequence[tuple[int, Sequence[int]]], positions: Tensor, length: int) -> Tensor:
-        """B 1 N L: a causal encoder looks back, a bidirectional one at all of the sentence."""
-        if self.causal:
-            return readable_mask(positions + 1, length)[:, None]
-        return readable_mask(self._tensor([len(ids) for _, ids in requests])[:, None], length)[:, None]
 
     def _remember(self, layer: KeyValues, slots: Tensor, positions: Tensor, length: int) -> Remember:
         def remember(memory: Memory) -> Memory:
@@ -167,11 +164,6 @@ class TorchBackend:
             self._votes[0].write(slots, positions, held.votes.votes)
             self._votes[1].write(slots, positions, held.votes.keys)
 
-    def _gather_votes(self, slots: Tensor, length: int) -> Votes | None:
-        if self._votes is None:
-            return None
-        return Votes(self._votes[0].gather(slots, length), self._votes[1].gather(slots, length))
-
     def _grow(self, layers: Sequence[KeyValues], length: int) -> None:
         stores = [store for layer in layers for store in (layer.keys, layer.values)]
         if self._votes and layers is not self._decoder:
@@ -180,7 +172,7 @@ class TorchBackend:
             store.grow(len(self._lengths), length)
 
     def _places(self, starts: Sequence[int], count: int) -> tuple[Tensor, int]:
-        """So many positions from each start on, B N, and where the last of all ends, without asking the device for it."""
+        """`count` positions from each start, B N, and the end of the last, computed without waiting for the device."""
         return self._tensor(starts)[:, None] + torch.arange(count, device=self._device), max(starts) + count
 
     def _tensor(self, values: Sequence[int]) -> Tensor:

@@ -1,4 +1,4 @@
-"""From trained weights to a model folder that translates without PyTorch: ONNX graphs, vocabularies, hashes, a card."""
+"""Export trained weights to a model folder that translates without PyTorch: ONNX graphs, vocabularies, hashes, a model card."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def export(
     about: dict[str, Any] | None = None,
     weights: bool = False,
 ) -> Path:
-    """Write the model of `source`, a model folder or a training run, to the new folder `to`: all of it or nothing.
+    """Write the model of `source`, a model folder or a training run, to the new folder `to`, completely or not at all.
 
-    What is left out (policy, name, about) is taken over from the source; `weights` also copies the weights themselves.
+    Policy, name and about are those of the source unless given; `weights` also copies the weights themselves.
     """
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
@@ -58,7 +58,7 @@ def export(
 
 
 def write(model: Transformer, like: Folder, to: Path, *, weights: bool) -> Path:
-    """A model as the new folder `to`, all of it or nothing: graphs, in the precision that `like` names, and all else like there."""
+    """Write a model to the new folder `to`, completely or not at all, with the precision and all settings of the folder `like`."""
     precision = like.about.get("precision")
     precision = precision if precision in PRECISIONS else PRECISIONS[0]
     with new_folder(to) as path:
@@ -108,7 +108,7 @@ def _write_graphs(model: Transformer, path: Path, precision: str) -> None:
 
 
 def _card(folder: Folder) -> str:
-    """What there is to know of the model, for people; its makers may rewrite it, so it has no hash."""
+    """The model card; people may edit it, so the folder has no hash of it."""
     facts = {
         "source vocabulary": f"{len(folder.source)} ({folder.source.kind})",
         "target vocabulary": f"{len(folder.target)} ({folder.target.kind})",

@@ -1,4 +1,4 @@
-"""A small language for ONNX graphs: values that can be added, multiplied and reshaped, so that a graph reads like a model."""
+"""Build ONNX graphs with values that can be added, multiplied and reshaped like tensors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 OPSET = 18
-CONTRIBUTED = "com.microsoft"  # operators of ONNX Runtime's own
+CONTRIBUTED = "com.microsoft"  # the domain of ONNX Runtime's own operators
 IR_VERSION = 10  # of the file format; every onnxruntime that bethink allows reads it
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -42,7 +42,7 @@ class Value:
         return self.op("MatMul", other)
 
     def times_turned(self, other: Operand) -> Value:
-        """A product with a matrix turned over."""
+        """The product with a transposed matrix."""
         return self.op("FusedMatMul", other, transB=1, domain=CONTRIBUTED)
 
     def __lt__(self, other: Operand) -> Value:
@@ -59,7 +59,7 @@ class Value:
         return self.op("Shape", start=axis, end=axis + 1)
 
     def reshape(self, *dims: int | Value) -> Value:
-        """Numbers and arrays of numbers may be mixed; -1 stands for whatever is left, as in numpy."""
+        """Numbers and arrays of numbers may be mixed; -1 means the rest, as in numpy."""
         if all(isinstance(dim, int) for dim in dims):
             return self.op("Reshape", np.array(dims))
         parts = [np.array([dim]) if isinstance(dim, int) else dim for dim in dims]
@@ -113,7 +113,7 @@ class Graph:
         return Value(self, name)
 
     def output(self, name: str, value: Value, kind: npt.DTypeLike, *dims: int | str) -> None:
-        """Give the result of a node out under a name, which becomes its own: another node to rename it would copy it."""
+        """Make the result of a node an output; the node gets the new name, because a node for renaming would copy the data."""
         for node in self._nodes:
             for names in (node.input, node.output):
                 names[:] = [name if each == value.name else each for each in names]
@@ -121,7 +121,7 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, _kind(kind), dims))
 
     def constant(self, array: Operand) -> Value:
-        """An array that is part of the graph, kept once however often it is used."""
+        """An array that is part of the graph, stored once even if it is used several times."""
         if isinstance(array, Value):
             return array
         array = np.asarray(array, dtype=np.float32 if isinstance(array, float) else None, order="C")

@@ -1,23 +1,22 @@
-"""The model as two ONNX graphs, written node by node from its weights: one reads source tokens, one computes decoder rows.
+"""The model as two ONNX graphs, built node by node from its weights: one reads source tokens, one computes decoder rows.
 
-Written by hand rather than traced, because this fixes what a tracer decides for itself: what is cached and how it lies in
-memory, that masks are made inside from a few numbers per stream, that nothing as large as a vocabulary leaves the graph. It
-also needs no exporter, whose interface and dependencies change from one torch release to the next. The order of things, and
-every name, is that of `bethink.model`.
+They are built by hand rather than traced, because this controls what a tracer decides itself: what is cached and its memory layout, that
+masks are made inside the graph from a few numbers per stream, and that no array of vocabulary size leaves the graph. It also needs no
+exporter, whose interface and dependencies change between torch releases. The order of operations and all names are those of
+`bethink.model`.
 
-A call has R rows, one per new token, of B streams. Linear layers see just these rows; attention lays them out as B N, N being the
-most that any stream has, so that a stream's rows stand before its keys.
+A call has R rows, one per new token, of B streams. Linear layers compute these rows only; attention arranges them as B N, where N is the
+most rows of any stream, so that a stream's rows meet its keys.
 
-A token's results are the same to the last bit however many streams, rows or new tokens share the call: every linear layer keeps rows
-apart, and a token stands in attention at its own position with nothing but masked padding after the last. ONNX Runtime multiplies
-a single row in another order than several, so it must be one or the other always: the decoder, which has a row or two per stream,
-multiplies each alone, which is fastest for so few; the encoder multiplies those of a stream together, and is given at least two places.
+A token's results are the same to the last bit however many streams, rows or new tokens share the call: linear layers treat rows
+independently, and in attention a token is at its own position, with only masked padding after the last. ONNX Runtime multiplies a single
+row in another order than several, so each graph always does the same: the decoder, which has one or two rows per stream, multiplies
+each row alone, which is fastest for so few; the encoder multiplies the rows of a stream together, and always gets at least two places.
 
 Shapes: R rows, B stream, N rows of a stream, P cached positions, I source tokens, H heads, E head width, D width, V vocabulary,
-J capsule, C capsule width. A cache holds the keys and values of each layer in turn; it comes in as inputs name.0, name.1, …,
-each B 1 H P E. With the new tokens in their places it leaves as outputs name.0.next, … of the same shape: they may be the memory of
-the inputs, and then nothing is copied. What the encoder makes for the decoder leaves
-as one output, name, R rows with all arrays of that cache side by side.
+J capsule, C capsule width. A cache holds the keys and values of each layer in turn, as inputs name.0, name.1, …, each B 1 H P E.
+With the new tokens added it is returned as outputs name.0.next, … of the same shape, which may share memory with the inputs; then
+nothing is copied. What the encoder computes for the decoder is one output, name, with R rows and all arrays of that cache side by side.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ BLOCK = 256  # tokens compared at once, at most
 
 
 def encoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx.ModelProto:
-    """The rows and the cache `encoder` → what is new for the caches `encoder`, `cross` and `capsules`.
+    """From the rows and the cache `encoder` to the new entries of the caches `encoder`, `cross` and `capsules`.
 
-    A bidirectional encoder is given a sentence once, whole, and has no cache of its own.
+    A bidirectional encoder gets a whole sentence at once and has no cache of its own.
     """
     net = _Network("encoder", config, weights, precision)
     if config.causal:
@@ -64,7 +63,7 @@ def encoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx
 
 
 def decoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx.ModelProto:
-    """The rows, their prefixes and the caches → candidate, confidence, degrees and verdict of every row, and what is new for `decoder`."""
+    """From the rows, their prefixes and the caches to candidate, confidence, degrees and verdict of every row."""
     net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
     readable = net.hear()
@@ -82,7 +81,7 @@ def decoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx
 class _Network:
     """The parts of both graphs, and the inputs they share.
 
-    ids, places: R, the tokens and their positions. grid: B N, which row stands there, or -1. cells: R, where in the grid a row stands.
+    ids, places: R, the tokens and their positions. grid: B N, the row at each place, or -1. cells: R, the place of each row in the grid.
     """
 
     def __init__(self, name: str, config: ModelConfig, weights: Weights, precision: Precision) -> None:
@@ -97,18 +96,18 @@ class _Network:
         self._grid = self.graph.input("grid", np.int64, "B", "N")
         self._cells = self.graph.input("cells", np.int64, "R")
         self._past: list[Value] = []
-        self._targets: Value  # where in it the new tokens belong
+        self._targets: Value  # the places of the new tokens in the cache
         self._cross: list[Value] = []
-        self._look: Value  # what is added to the scores of self-attention, 0 or -inf
+        self._look: Value  # the mask added to the scores of self-attention, 0 or -inf
         self._listen: Value  # the same for cross-attention
-        self._prefixes: Value  # R, how much of the source a row sees
+        self._prefixes: Value  # R, how many source tokens a row sees
         self._degrees: Value  # R I
-        self._together = name == "encoder"  # a stream's rows are multiplied at once
+        self._together = name == "encoder"  # whether the rows of a stream are multiplied together
 
-    # ways in
+    # inputs
 
     def recall(self, layers: int) -> None:
-        """Look back only. New tokens take their own places in the cache, so that sums do not depend on what came together."""
+        """Causal attention with a cache. New tokens have their own places in it, so that sums do not depend on the batch."""
         self._past = self._cache(self._name, layers, "P")
         seen = self.graph.count(self._past[0].size(3)) < (self._places + ONE).take(self._grid).expand(2, 3, 4)
         self._look = self._arranged(seen.where(0.0, NEVER))  # B N 1 1 P
@@ -122,11 +121,11 @@ class _Network:
         return numbers.expand(1, 2) + np.zeros((1, self._heads[0], 1), dtype=np.int64)
 
     def see_all(self) -> None:
-        """Look at all of a sentence."""
+        """Attention over a whole sentence, without a cache."""
         self._look = (self._grid < ZERO).where(NEVER, np.array(0, dtype=np.float32)).expand(1, 2, 3)  # B 1 1 1 N
 
     def hear(self) -> Value:
-        """The source that the decoder may look at; returns B N 1 1 I, 1 where a row's prefix has the token, else 0."""
+        """The source that each row may see; returns B N 1 1 I, 1 if the token is in the row's prefix, else 0."""
         self._prefixes = prefixes = self.graph.input("prefixes", np.int64, "R")
         self._cross = self._cache("cross", self._config.decoder_layers, "I")
         readable = self.graph.count(self._cross[0].size(3)) < prefixes.take(self._grid).expand(2, 3, 4)
@@ -156,7 +155,7 @@ class _Network:
         return self._residual(x, f"{name}.residual.norm", attend)
 
     def _remember(self, fresh: Value, number: int) -> Value:
-        """R D → B 1 H P E: the cached keys or values and the new ones, or of a sentence given whole, all there are."""
+        """R D → B 1 H P E: the cached keys or values with the new ones, or without a cache only the new ones."""
         if self._past:
             known = self._past[number].op("ScatterND", self._targets, fresh.reshape(-1, *self._heads))
             self.graph.output(
@@ -181,7 +180,7 @@ class _Network:
         )
 
     def norm(self, x: Value, name: str) -> Value:
-        """Layer normalisation, where the model has one of that name."""
+        """Layer normalisation, if the model has one of that name."""
         if f"{name}.weight" not in self._weights:
             return x
         scale, bias = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
@@ -199,7 +198,7 @@ class _Network:
         return self._precision.linear(x, np.concatenate(weights), np.concatenate(biases) if biases else None)
 
     def _part(self, name: str, kind: str) -> Array:
-        """Queries come divided by the square root of their width, which spares the scores that."""
+        """A weight or bias; those of queries are divided by the square root of the head width, so that scores need not be."""
         part = self._weights[f"{name}.{kind}"]
         return part / np.float32(math.sqrt(self._heads[1])) if name.endswith(".query") else part
 
@@ -209,7 +208,7 @@ class _Network:
         return self._linear(self._gathered(self._arranged(found), self._config.width), out)
 
     def _arranged(self, rows: Value) -> Value:
-        """B N H 1 … ↔ B 1 H N …, where rows are multiplied together."""
+        """B N H 1 … ↔ B 1 H N …, if rows are multiplied together."""
         return rows.transpose(0, 3, 2, 1, 4) if self._together else rows
 
     def _laid_out(self, rows: Value, heads: int, size: int) -> Value:
@@ -223,7 +222,7 @@ class _Network:
     # capsules: see model.capsules
 
     def feed_back(self, states: Value, capsules: CapsuleConfig, readable: Value) -> Value:
-        """Route what was read by the decoder states, give the degrees out, and return the changed states."""
+        """Route the source to the capsules, guided by the decoder states; output the degrees and return the changed states."""
         dims = ("B", 1, capsules.count, "I", capsules.width)
         votes, keys = (self.graph.input(f"capsules.{k}", np.float32, *dims) for k in range(2))
         guide = self.norm(states, "capsules.guide_norm")
@@ -256,10 +255,10 @@ class _Network:
             found = _squash(coupling @ votes)
         return found, coupling
 
-    # ways out
+    # outputs
 
     def keep_source(self, memory: Value) -> None:
-        """What the decoder will need of the new source tokens, made once."""
+        """What the decoder needs of the new source tokens, computed once."""
         layers = self._config.decoder_layers
         cross = self._linear(memory, *(f"decoder.{n}.cross.memory" for n in range(layers)))
         self.graph.output("cross", cross, np.float32, "R", 2 * layers * self._config.width)
@@ -276,10 +275,9 @@ class _Network:
         table = self._weights[f"{name}.weight"]
         logits = self._precision.linear(output, table, None)  # R V
         barred = self._places.op("Equal", ZERO).expand(1).where(np.array([NEVER, NEVER, NEVER]), BARRED)
-        ends = self._precision.linear(output, table[SPECIAL], None) + barred  # R 3; apart, so that nothing else needs
-        columns = (self._places * ZERO).expand(
-            1
-        ) + SPECIAL  # the logits before they are changed, and they can be, in place
+        # R 3; computed separately, so that nothing else reads the logits and they can be changed in place
+        ends = self._precision.linear(output, table[SPECIAL], None) + barred
+        columns = (self._places * ZERO).expand(1) + SPECIAL
         chances = logits.op("ScatterElements", columns, ends, axis=1).softmax(1)
         candidate, confidence = self._likeliest(chances, len(table))
         self.graph.output("candidate", candidate, np.int64, "R")
@@ -288,9 +286,9 @@ class _Network:
             self.graph.output("verdict", self._judge(output, confidence), np.float32, "R")
 
     def _judge(self, output: Value, confidence: Value) -> Value:
-        """The logit of whether the word stands: see model.judge.
+        """The logit of the stability judge: see model.judge.
 
-        Logarithms are taken side by side, one for each unit: of a single number it has another last bit than of many.
+        Logarithms are computed for a whole row of equal numbers, because for a single number the last bit differs.
         """
         alike = np.ones(self._config.judge, dtype=np.float32)
         known = {"sure": confidence.expand(1) * alike}
@@ -303,9 +301,9 @@ class _Network:
         return self._linear(hidden.op("Relu"), "judge.out").squeeze(1)
 
     def _untranslated(self) -> list[Value]:
-        """R 1 each: how much of what a row sees is untranslated, and how much of the end of it.
+        """R 1 each: how much of a row's source is untranslated, in all and in its last tokens.
 
-        Sums by multiplication, a row at a time: how others are added up depends on how much padding there is.
+        Sums are matrix products, row by row, because the result of a plain sum depends on the amount of padding.
         """
         read = self._prefixes.cast(np.float32).expand(1)  # R 1
         before = self.graph.count(self._degrees.size(1)) < (self._prefixes - np.array(NEAR)).expand(1)  # R I
@@ -315,7 +313,7 @@ class _Network:
         return (most - sums.squeeze(1)).split(1, 1, axis=1)
 
     def _likeliest(self, chances: Value, count: int) -> tuple[Value, Value]:
-        """The largest of each row, R V, and where it stands: first in which block, since finding places is much slower."""
+        """The position and value of the maximum of each row, R V: first the block, because ArgMax is much slower than ReduceMax."""
         size = max(size for size in range(1, BLOCK + 1) if count % size == 0)
         blocks = chances.reshape(-1, count // size, size)
         best = blocks.op("ReduceMax", np.array([2]), keepdims=0)  # R blocks

@@ -1,8 +1,8 @@
-"""Weights read back from the graphs of a model folder, so that a model that was shipped without them can be trained on.
+"""Read weights back from the graphs of a model folder, so that a model exported without weights can be trained further.
 
-A graph does not say which of its constants is which weight. So it is built once more, with weights that say where they come from: row
-after row, each of their numbers is that row's own label. The two graphs have the same nodes, and what stands in the one where a
-label stands in the other is the weight. Bytes come back as what they stand for, which is not quite what they were made from.
+A graph does not tell which constant is which weight. So the graph is built again with labels instead of weights: every number in a row
+of a weight is the label of that row. Both graphs have the same nodes, so the constant at the place of a label is the weight. Bytes
+become the numbers they represent, which are not exactly the weights before quantisation.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from bethink.folder import DECODER, ENCODER, WEIGHTS, Folder
 from bethink.model.transformer import Transformer
 from bethink.model.weights import fill, load_model, unique_tensors
 
-FIRST = 1 << 22  # of the labels: so large that none of them, divided as queries are, is another
+FIRST = 1 << 22  # the first label: so large that no label divided by the divisor of queries is another label
 
 
 class _Labelled(Int8):
-    """Bytes and scales are left as labels, the scales' below 0."""
+    """Stores labels instead of bytes, and negative labels instead of scales."""
 
     def stored(self, weight: Array) -> tuple[Array, Array]:
         return weight, -weight[:, 0]
 
 
 def load_any(folder: Folder) -> Transformer:
-    """The model of a folder, from its weights or, where it has none, from its graphs."""
+    """The model of a folder, from its weights or, if it has none, from its graphs."""
     if folder.has(WEIGHTS):
         return load_model(folder)
     model = Transformer(folder.model)
@@ -45,7 +45,7 @@ def load_any(folder: Folder) -> Transformer:
 
 
 def restore(folder: Folder, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """The weights of these names and shapes, those of the model's state and its table of positions."""
+    """The weights of these names and shapes: the model's state and its table of positions."""
     name = str(folder.about.get("precision"))
     if name not in PRECISIONS:
         raise ModelError(f"the model in {folder.path} has neither weights nor a precision known here: {name}")
@@ -59,7 +59,7 @@ def restore(folder: Folder, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, 
 
 
 def _pairs(labelled: onnx.ModelProto, stored: onnx.ModelProto, folder: Folder) -> Iterator[tuple[Array, Array]]:
-    """What stands in the same places of two graphs of the same nodes."""
+    """The constants at the same places of two graphs with the same nodes."""
     ours, theirs = ({constant.name: constant for constant in model.graph.initializer} for model in (labelled, stored))
     found = {}
     kinds = [[node.op_type for node in model.graph.node] for model in (labelled, stored)]
@@ -74,7 +74,7 @@ def _pairs(labelled: onnx.ModelProto, stored: onnx.ModelProto, folder: Folder) -
 
 
 class _Labels:
-    """Numbers for the rows of all weights, and what was found in their places; in a weight of one dimension each number is a row."""
+    """Labels for the rows of all weights, and the weights found; in a weight of one dimension each number is a row."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], divisor: float) -> None:
         self._shapes = shapes
@@ -91,7 +91,7 @@ class _Labels:
         return made
 
     def learn(self, label: Array, constant: Array) -> None:
-        """Take what stands where the labels stand; constants that are no weights have none."""
+        """Store a constant under the rows that its labels name; constants without labels are not weights."""
         if label.dtype != np.float32 or not label.ndim:
             return
         numbers = label if label.ndim == 1 else label.reshape(-1, label.shape[-1])[:, 0]
@@ -111,7 +111,7 @@ class _Labels:
             found.reshape(len(found), -1)[rows[mine] - self._begins[owner]] = whole[mine]
 
     def learned(self) -> dict[str, Array]:
-        """The weights that stood in the graphs."""
+        """The weights that were found completely."""
         scales = np.split(self._scales, self._begins[1:-1])
         return {
             name: found * scale.reshape(-1, *[1] * (found.ndim - 1))

@@ -1,7 +1,7 @@
 """Word alignments of a prepared corpus: which token of the other side each token translates.
 
-The links come from a statistical aligner run in both directions over the very tokens the model sees. Only what both directions agree on is
-kept: a wrong link would teach the model to wait for nothing, a missing one teaches nothing.
+A statistical aligner runs in both directions over the tokens that the model sees. Only links that both directions agree on are kept:
+a wrong link would teach the model to wait for no reason, a missing one does no harm.
 """
 
 from __future__ import annotations
@@ -19,10 +19,8 @@ from bethink.errors import MissingExtra
 from bethink.train.data import Corpus, Side
 
 Numbers = npt.NDArray[Any]
-Links = npt.NDArray[
-    np.int64
-]  # per token, all sentences in a row: 1 + the place of its partner in its sentence, 0 for none
-NEAR = 1  # both directions agree if they meet within so many tokens: words are often several tokens long
+Links = npt.NDArray[np.int64]  # per token, all sentences in a row: 1 + the position of its partner, 0 for none
+NEAR = 1  # both directions agree if they are at most so many tokens apart, because a word may have several tokens
 LINES = 50_000  # read at a time
 
 
@@ -53,7 +51,7 @@ def _lines(side: Side) -> Iterator[str]:
 
 
 def read_links(path: Path, offsets: Links, column: int) -> Links:
-    """Lines of `source-target` pairs, counted from 0, as one number per token of the side in that column."""
+    """The links of one side, from lines of `source-target` pairs, counted from 0; `column` is 0 for the source."""
     links = np.zeros(offsets[-1], np.int64)
     with path.open("rb") as lines:
         for first in range(0, len(offsets) - 1, LINES):
@@ -66,7 +64,7 @@ def read_links(path: Path, offsets: Links, column: int) -> Links:
 
 
 def agreed(mine: Numbers, theirs: Numbers, offsets: Links, other: Links) -> Links:
-    """The links of one side that the other side returns; end-of-sentence, the last token of each sentence, is linked to its like."""
+    """The links of one side that the other side confirms; end-of-sentence, the last token, is linked to end-of-sentence."""
     lengths = np.diff(offsets)
     sentence = np.repeat(np.arange(len(lengths)), lengths)
     place = np.arange(len(mine)) - offsets[sentence]

@@ -1,7 +1,7 @@
-"""How much of the token constraint L_T has been learned: what a constant guess loses, and what a perfect one still does.
+"""How much of the token constraint L_T has been learned: its loss between that of a constant and that of a perfect prediction.
 
-A bag of words is a distribution, so even the best prediction has a loss: the bag's own entropy. The best prediction that looks at
-nothing is the mean of all bags. Training moves the loss from the second towards the first; the share of that way is the learned share.
+A bag of words is a distribution, so a perfect prediction still has a loss: the entropy of the bag. The best constant prediction is the
+mean of all bags. Training moves the loss from the constant towards the perfect one; the learned share is how far it has come.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from bethink.train.losses import SMOOTHING, bags
 
 @dataclass(frozen=True)
 class TokenBounds:
-    """L_T per sentence, both bags added up."""
+    """L_T per sentence, the sum of both bags."""
 
-    constant: float  # of the best guess that is always the same
-    perfect: float  # of the bags themselves
+    constant: float  # of the best constant prediction
+    perfect: float  # of a perfect prediction
 
     def learned(self, loss: float) -> float:
         return (self.constant - loss) / (self.constant - self.perfect)
@@ -39,7 +39,7 @@ def token_bounds(batches: Iterable[Batch], source_vocabulary: int, target_vocabu
 
 
 class _Bags:
-    """The bags of one side: their mean, and their mean entropy; every sentence counts as much, and in it every step."""
+    """The mean and the mean entropy of the bags of one side; every sentence has the same weight, and in it every step."""
 
     def __init__(self, vocabulary: int) -> None:
         self._evenly = SMOOTHING / (vocabulary - 2)

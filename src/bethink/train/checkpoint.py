@@ -1,4 +1,4 @@
-"""What training leaves on disk: checkpoints to resume from and the averaged model folder, each there completely or not at all."""
+"""What training writes to disk: checkpoints to resume from, and the averaged model folder; each completely or not at all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bethink.train.recipe import Recipe
 
 OPTIMIZER, CONSTRAINTS, STATE = "optimizer.safetensors", "constraints.safetensors", "state.json"
 RECIPE, DATA = "recipe.json", "data.json"
-MODEL = "model"  # the averaged model inside a run; also what the model's weights are called inside the objective
+MODEL = "model"  # the folder of the averaged model in a run; also the prefix of the model's weights in the objective
 STEP = re.compile(r"step-\d{8,}")
 
 
@@ -43,7 +43,7 @@ def save(
 
 
 def checkpoints(run: Path) -> list[Path]:
-    """The complete checkpoints of a run, oldest first: a folder gets its name only when everything is in it."""
+    """The checkpoints of a run, oldest first; all are complete, because a folder gets its name last."""
     return sorted(path for path in (run / "checkpoints").glob("step-*") if STEP.fullmatch(path.name))
 
 
@@ -69,7 +69,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def copy_into(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origin: Path) -> None:
-    """Every target gets its value; a name missing on either side is an error."""
+    """Copy every value to the target of the same name; a name missing on either side is an error."""
     if missing := targets.keys() ^ values.keys():
         raise TrainingError(f"{origin} does not fit this recipe: only one of them has {', '.join(sorted(missing)[:3])}")
     for name, target in targets.items():
@@ -77,7 +77,7 @@ def copy_into(targets: Mapping[str, Tensor], values: Mapping[str, Tensor], origi
 
 
 def require_same_words(run: Path, origin: Path) -> None:
-    """Weights learned with one vocabulary mean nothing with another, even one of the same size."""
+    """Refuse weights that were trained with another vocabulary, even one of the same size."""
     data = read_manifest(run / DATA, TrainingError)
     for side in ("source", "target"):
         file = data[side]["file"]
@@ -89,7 +89,7 @@ def require_same_words(run: Path, origin: Path) -> None:
 
 
 def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:
-    """Copies what another run or model folder has learned; what it does not know stays as it is."""
+    """Copy the weights of another run or model folder; weights that it lacks are not changed."""
     learned = _learned(origin)
     common = [name for name in targets if name in learned]
     if not common:
@@ -101,14 +101,14 @@ def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:
 
 
 def origin_of(origin: Path) -> dict[str, str]:
-    """What a run remembers of the one it began with: its name and its weights, not where on some machine it lay."""
+    """What a run records about the weights it began with: the name of their run and their hash, but not their path."""
     place = origin.resolve()
     name = place.parent.name if place.name == MODEL else place.name
     return {"from": name, "sha256": folder.sha256(_file(_place(origin)))}
 
 
 def _place(origin: Path) -> Path:
-    """Where the weights of a run or a model folder lie: in its average, in itself, or in its newest checkpoint."""
+    """The folder with the weights of a run or a model: its averaged model, itself, or its newest checkpoint."""
     for place in (origin / MODEL, origin, *checkpoints(origin)[-1:]):
         if (place / WEIGHTS).is_file() or (place / DECODER).is_file():
             return place
@@ -116,12 +116,12 @@ def _place(origin: Path) -> Path:
 
 
 def _file(place: Path) -> Path:
-    """What stands for the weights at a place: a model that was shipped has graphs alone."""
+    """The file with the weights; an exported model may have only graphs."""
     return place / (WEIGHTS if (place / WEIGHTS).is_file() else DECODER)
 
 
 def _learned(origin: Path) -> dict[str, Tensor]:
-    """Weights under the names they have in training."""
+    """The weights, by their names in training."""
     place = _place(origin)
     if _file(place).name == DECODER:
         model = unique_tensors(load_any(folder.Folder.open(place)))
@@ -147,8 +147,8 @@ def average(run: Path, last: int | None = None) -> Path:
     """Averages the newest checkpoints of a run, by default as many as its recipe says, into the model folder RUN/model."""
     if last is None:
         last = Recipe.read(run / RECIPE).train.average if (run / RECIPE).is_file() else 1
-    learned = [path for path in checkpoints(run) if int(path.name.rpartition("-")[2]) > 0]  # not what a run began with
-    chosen = learned[-last:]
+    trained = [path for path in checkpoints(run) if int(path.name.rpartition("-")[2]) > 0]  # without initial weights
+    chosen = trained[-last:]
     if last < 1 or not chosen:
         raise TrainingError(f"{run} has no checkpoint to average; train first with: bethink train RECIPE --run {run}")
     mean = {name: tensor.double() for name, tensor in read_tensors(chosen[0] / WEIGHTS).items()}
@@ -162,8 +162,9 @@ def average(run: Path, last: int | None = None) -> Path:
 
 
 def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any]) -> Path:
-    """A model folder in RUN/model; the heads that only training and analysis need lie in a file of their own."""
+    """Write the model folder RUN/model; the heads that only training and analysis need are in a file of their own."""
     recipe = Recipe.read(run / RECIPE)
+    languages = {} if recipe.data.toy else {"source": recipe.data.source, "target": recipe.data.target}
     data = read_manifest(run / DATA, TrainingError)
     vocabularies = {
         side: load_vocabulary(run / data[side]["file"], data[side]["kind"]) for side in ("source", "target")
@@ -180,15 +181,15 @@ def write_model(run: Path, weights: Mapping[str, Tensor], about: dict[str, Any])
             vocabularies=vocabularies,
             files=files,
             policy=recipe.policy,
-            about={"system": recipe.system, "recipe": recipe.about, **_languages(recipe), **about},
+            about={
+                "system": recipe.system,
+                "recipe": recipe.about,
+                "toy": bool(recipe.data.toy),
+                **languages,
+                **about,
+            },
         )
     return run / MODEL
-
-
-def _languages(recipe: Recipe) -> dict[str, Any]:
-    if recipe.data.toy:
-        return {"toy": True}
-    return {"toy": False, "source": recipe.data.source, "target": recipe.data.target}
 
 
 def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -197,6 +198,7 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 @contextmanager
 def failure_told(what: str, run: Path) -> Iterator[None]:
+    """Turn an error of the file system into a sentence for the user."""
     try:
         yield
     except OSError as error:

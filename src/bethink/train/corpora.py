@@ -1,4 +1,4 @@
-"""Parallel text as it comes: two files, plain or compressed, found, checked and tokenised line by line."""
+"""Parallel text in two files, plain or compressed: found, checked and tokenised line by line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Pair = tuple[str, str]
 OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzma.open}
 CHUNK = 50_000  # lines in memory at a time
 FEW = 5_000  # lines not worth starting processes for
-OFTEN = 2 / 3  # of such sources lose their capitals, and, drawn apart, as many their punctuation
-LONGEST_RUN = 4  # sentences that one may run on for
+OFTEN = 2 / 3  # of the ASR-like sources lose their capitals and, independently, as many their punctuation
+LONGEST_RUN = 4  # the most sentences that are joined
 _SPLIT = re.compile(r"(?<=\w) ?['’](s|t|re|ve|ll|d|m)(?=\W|$)", re.IGNORECASE)
 
 
 def find(config: DataConfig, data_dir: Path) -> list[Path]:
-    """Every file the recipe reads; those that are missing are named together, with where they come from."""
+    """Every file that the recipe reads; the error names all missing files and where they come from."""
     if config.toy:
         return []
     names = [
@@ -59,7 +59,7 @@ def read_pairs(part: tuple[str, ...], config: DataConfig, data_dir: Path) -> Ite
 
 
 def read_two(source: Path, target: Path, published: int | None = None) -> Iterator[Pair]:
-    """The normalised lines of two files, which must be equally many, and as many as were published, where that is known."""
+    """The normalised lines of two files, which must have the same length, and the published length if it is known."""
     counts = [0, 0]
     for pair in itertools.zip_longest(read_lines(source), read_lines(target)):
         for n, line in enumerate(pair):
@@ -95,8 +95,8 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def made_asr_like(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pair]:
-    """The pairs, a share of them with a source as speech is written down live: no capitals, no punctuation, one sentence running
-    into the next. The target stays as it is, so what the source lacks is learned to be put in.
+    """The pairs, a share of them with a source like the output of speech recognition: without capitals, without punctuation,
+    several sentences in one. The target is not changed, so the model learns to restore what the source lacks.
     """
     draw = random.Random(seed)
     for pair in pairs:
@@ -113,9 +113,9 @@ def made_asr_like(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pa
 
 
 def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iterator[Pair]:
-    """The pairs as the recipe wants them; Moses is slow, so many lines are shared out over all cores.
+    """The pairs tokenised and lower-cased as the recipe says; Moses is slow, so many lines are tokenised on all cores.
 
-    Text that Moses has tokenised before comes through as it is, so that raw and tokenised corpora can be mixed.
+    Text that Moses has tokenised before is not changed, so that raw and tokenised corpora can be mixed.
     """
     if text.tokenise == "none":
         for source, target in pairs:
@@ -125,12 +125,9 @@ def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iter
     jobs = [Moses(language, aggressive=aggressive, lower=text.lower) for language in (data.source, data.target)]
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         while chunk := list(itertools.islice(pairs, CHUNK)):
-            sides = zip(jobs, (map(_rejoined, lines) for lines in zip(*chunk, strict=True)), strict=True)
             run = functools.partial(pool.map, chunksize=1000) if len(chunk) > FEW else map
-            done = [run(job, lines) for job, lines in sides]
+            done = []
+            for job, lines in zip(jobs, zip(*chunk, strict=True), strict=True):
+                # Moses splits "it's" well, but takes "it 's" for a quotation, so such contractions are joined first
+                done.append(run(job, (_SPLIT.sub(r"'\1", line) for line in lines)))
             yield from zip(*done, strict=True)
-
-
-def _rejoined(line: str) -> str:
-    """Contractions that stand apart ("it 's") put together, since Moses splits them well but takes what is split for a quotation."""
-    return _SPLIT.sub(r"'\1", line)

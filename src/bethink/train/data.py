@@ -1,8 +1,7 @@
 """Prepared corpora, memory-mapped, and the updates drawn from them.
 
-An update is a set of sentences and their paths. It depends on the seed and on its number only, never on what came before, so
-training resumes anywhere; and how it is split over processes and parts changes nothing but the order of summation and which
-units dropout picks.
+An update is a set of sentences and their paths. It depends only on the seed and on its number, so training can resume anywhere.
+Splitting an update over processes and parts changes only the order of summation and the random choices of dropout.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from bethink.train.units import Counter, count_tokens
 MANIFEST = "manifest.json"
 AGAIN = "remove the folder and make it again with: bethink prepare RECIPE"
 Ints = npt.NDArray[np.int64]
-ROWS = 16  # a GPU is at its best with a multiple of so many sentences
+ROWS = 16  # GPUs are fastest with a multiple of so many sentences
 
 
 @dataclass(frozen=True)
 class Batch:
     """Sentences padded on the right to the longest of them: source B I, target B T, path B T.
 
-    Where the data is word-aligned, the links of each token: 1 + the place of its partner on the other side, 0 for none.
+    For word-aligned data also the links of each token: 1 + the position of its partner on the other side, 0 for none.
     """
 
     source: Tensor
@@ -46,7 +45,7 @@ class Batch:
     target_links: Tensor | None = None
 
     def map(self, change: Callable[[str, Tensor], Tensor]) -> Batch:
-        """Every tensor changed, told by its name."""
+        """Apply a function of name and tensor to every tensor."""
         named = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
         return Batch(**{name: change(name, tensor) for name, tensor in named if tensor is not None})
 
@@ -58,7 +57,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Update:
-    """One process's share of an update, and how many target tokens and sentences the whole of it has."""
+    """One process's share of an update, and the number of target tokens and sentences of the whole update."""
 
     number: int
     parts: list[Batch]
@@ -68,11 +67,11 @@ class Update:
 
 @dataclass(frozen=True)
 class Plan:
-    """How the sentences of all epochs fall into buckets; every epoch has the same sizes, so updates can be counted."""
+    """How the sentences are divided into buckets; every epoch has the same bucket sizes, so updates can be numbered."""
 
-    order: Ints  # sentence numbers, those of similar lengths together
+    order: Ints  # sentence numbers, sorted so that similar lengths are together
     edges: Ints  # where each bucket begins in that order, and the end
-    same: Ints  # where each run of equal lengths begins in that order
+    same: Ints  # where each run of equal lengths begins in that order, and the end
 
 
 class Side:
@@ -89,20 +88,20 @@ class Side:
         if self.links is not None and len(self.links) != len(self.ids):
             raise DataError(f"{links} does not fit {name}.ids.npy; {AGAIN}")
 
-    def padded(self, sentences: Ints) -> Ints:
-        """Token ids, filled up with PAD."""
+    def padded(self, sentences: Ints) -> Tensor:
+        """Token ids, padded with PAD."""
         return self._padded(self.ids, sentences)
 
-    def padded_links(self, sentences: Ints) -> Ints | None:
-        """Links, filled up with 0, if the corpus is word-aligned."""
+    def padded_links(self, sentences: Ints) -> Tensor | None:
+        """Links, padded with 0, if the corpus is word-aligned."""
         return None if self.links is None else self._padded(self.links, sentences)
 
-    def _padded(self, values: npt.NDArray[Any], sentences: Ints) -> Ints:
+    def _padded(self, values: npt.NDArray[Any], sentences: Ints) -> Tensor:
         lengths = self.lengths[sentences]
         columns = np.arange(lengths.max(initial=1))
         real = columns < lengths[:, None]
         places = np.where(real, self.offsets[sentences][:, None] + columns, 0)
-        return np.where(real, values[places], PAD).astype(np.int64)
+        return torch.from_numpy(np.where(real, values[places], PAD).astype(np.int64))
 
 
 class Corpus:
@@ -118,7 +117,7 @@ class Corpus:
 
 
 def manifest(folder: Path) -> dict[str, Any]:
-    """What `prepare` wrote about a folder."""
+    """The manifest that `prepare` wrote into a folder."""
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
@@ -128,7 +127,7 @@ def manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_manifest(path: Path, error: type[BethinkError]) -> dict[str, Any]:
-    """A manifest, or a run's copy of it, with all that training needs of it."""
+    """A manifest, or a run's copy of it, checked for everything that training needs."""
     values = read_json(path, error)
     sides = [values.get(side) for side in ("source", "target")]
     expected = {"kind": str, "file": str, "size": int}
@@ -141,7 +140,7 @@ def read_manifest(path: Path, error: type[BethinkError]) -> dict[str, Any]:
 
 
 def _load(path: Path) -> npt.NDArray[Any]:
-    """A flat array of whole numbers, memory-mapped; never an object that would have to be unpickled."""
+    """A flat array of whole numbers, memory-mapped and never unpickled."""
     try:
         found = np.lib.format.open_memmap(path, mode="r")
     except OSError as error:
@@ -156,7 +155,7 @@ def _load(path: Path) -> npt.NDArray[Any]:
 def plan(corpus: Corpus, tokens: int) -> Plan:
     """Buckets of sentences of similar length, each with at most `tokens` positions on its longer side, padding included.
 
-    Large ones have a multiple of ROWS sentences, which is what a GPU computes with.
+    Buckets of more than ROWS sentences have a multiple of ROWS.
     """
     source, target = corpus.source.lengths, corpus.target.lengths
     order = np.lexsort((target, source, bands(target, tokens)))
@@ -172,10 +171,10 @@ def plan(corpus: Corpus, tokens: int) -> Plan:
 
 
 def bands(target: Ints, tokens: int) -> Ints:
-    """For each sentence the band of target lengths it falls into; within a band, buckets are cut by source length.
+    """For each sentence its band of target lengths; within a band, sentences are sorted by source length.
 
-    Where sentences are many, a band is one length. Where they are few, the sources that share a bucket would differ much: there a band
-    is about as wide as these differ, sources being spread over as many lengths as the target is long.
+    For lengths with many sentences a band is one length. For rare lengths that would put very different source lengths into one bucket,
+    so a band covers several target lengths, about as many as the source lengths of a bucket differ by.
     """
     counts = np.bincount(target)
     band = np.zeros(len(counts), np.int64)
@@ -190,7 +189,7 @@ def bands(target: Ints, tokens: int) -> Ints:
 
 
 class Batches:
-    """The training updates of a corpus, each at hand under its number."""
+    """The training updates of a corpus, by number."""
 
     def __init__(
         self,
@@ -220,7 +219,7 @@ class Batches:
         return [order[edges[bucket] : edges[bucket + 1]] for bucket in chosen]
 
     def update(self, number: int, rank: int = 0, ranks: int = 1, split: int = 1) -> Update:
-        """The share of process `rank`: buckets are cut until they can be dealt out evenly, and then into `split` parts."""
+        """The share of process `rank`: buckets are cut so that all processes get as many parts, then into `split` parts each."""
         buckets = self.sentences(number)
         cuts = split * ranks // math.gcd(ranks, len(buckets))
         parts = [
@@ -234,15 +233,13 @@ class Batches:
 
     def _batch(self, number: int, place: int, sentences: Ints) -> Batch:
         sides = (self.corpus.source, self.corpus.target)
-        source, target = (torch.from_numpy(side.padded(sentences)) for side in sides)
-        links = [
-            None if found is None else torch.from_numpy(found) for found in (s.padded_links(sentences) for s in sides)
-        ]
+        source, target = (side.padded(sentences) for side in sides)
         generator = torch.Generator().manual_seed(mix(self.seed, number, place))
-        return Batch(source, target, sample(self.paths, self.units(source, target), generator), *links)
+        path = sample(self.paths, self.units(source, target), generator)
+        return Batch(source, target, path, *(side.padded_links(sentences) for side in sides))
 
     def _shuffled(self, epoch: int) -> tuple[Ints, Ints]:
-        """The sentences as planned, those of equal lengths in random order; and the buckets in random order."""
+        """The sentences in the order of the plan, with those of equal lengths shuffled; and the shuffled bucket numbers."""
         rng = np.random.default_rng([self.seed, epoch])
         noise = rng.random(len(self.plan.order))
         runs = np.repeat(np.arange(len(self.plan.same) - 1), np.diff(self.plan.same))
@@ -256,12 +253,12 @@ def in_order(corpus: Corpus, tokens: int) -> list[Ints]:
 
 
 def mix(*numbers: int) -> int:
-    """One seed out of several numbers, spread so that neighbours share nothing."""
+    """One seed from several numbers; neighbouring numbers give independent seeds."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 def _cut(batch: Batch, rows: Ints) -> Batch:
-    """Some rows of a batch without the padding that only the others needed."""
+    """Some rows of a batch, without padding that only the other rows need."""
     if len(rows) == len(batch.source):
         return batch
     index = torch.from_numpy(rows)

@@ -1,7 +1,7 @@
-"""Training on one or many processes: who am I, and all parameters in one buffer that the processes add up.
+"""Training on one or many processes, with all parameters in one buffer whose gradient is summed over the processes.
 
-The gradient of an update is the sum over all its sentences divided by its target tokens, wherever they were computed. One
-all-reduce of one flat buffer says exactly that; a wrapper that averages per process would weigh sentences by their neighbours.
+The gradient of an update is the sum over all its sentences, divided by its target tokens, wherever they were computed. One all-reduce
+of one flat buffer computes exactly that; averaging per process would give sentences different weights.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from torch import distributed as dist
 
 from bethink.model import device as devices
 
-ALIGN = 64  # elements: every parameter begins where fast kernels like it
+ALIGN = 64  # elements: every parameter starts at a multiple, as fast kernels need
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those that torchrun started; alone, it is 0 of 1."""
+    """The rank of this process among those that torchrun started; without torchrun 0 of 1."""
 
     rank: int
     count: int
@@ -43,7 +43,7 @@ class Processes:
         return tensor
 
     def share(self, tensor: Tensor) -> None:
-        """Everybody gets what process 0 has."""
+        """Copy the tensor of process 0 to all."""
         if self.count > 1:
             dist.broadcast(tensor, src=0)
 
@@ -54,7 +54,7 @@ class Processes:
 
 @contextmanager
 def processes(device: str | None) -> Iterator[Processes]:
-    """Joins the other processes, as torchrun describes them in the environment, for as long as the context lasts."""
+    """Join the other processes, which torchrun describes in the environment, for the duration of the context."""
     rank, count = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     chosen = _device(device)
     if count == 1:
@@ -71,7 +71,7 @@ def processes(device: str | None) -> Iterator[Processes]:
 
 
 def _device(name: str | None) -> torch.device:
-    """Under torchrun, a name without a number means each process's own GPU."""
+    """The device of this process; under torchrun, `cuda` without a number means its own GPU."""
     device = devices.choose(name)
     if device.type != "cuda":
         return device
@@ -84,8 +84,8 @@ def _device(name: str | None) -> torch.device:
 class Flat:
     """All parameters of a module as slices of one tensor, and their gradients as slices of another.
 
-    So adding up over processes, clipping and the optimizer's step are each one operation on one tensor. Those whose names begin with one
-    of `last` stand at the end, from `split` on.
+    So all-reduce, clipping and the optimizer step are each one operation on one tensor. Parameters whose names begin with one of `last`
+    are at the end, from `split` on.
     """
 
     def __init__(self, module: nn.Module, last: tuple[str, ...] = ()) -> None:
@@ -107,12 +107,12 @@ class Flat:
             parameter.data = values[name]
 
     def backward(self, loss: Tensor) -> None:
-        """Adds the gradient of a loss to what there is, all parameters at once: there are hundreds, most of them small."""
+        """Add the gradient of a loss to the buffer, for all parameters in one operation, because most are small."""
         found: Sequence[Tensor | None] = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         slices = self.slices(self.gradient).values()
         pairs = [(old, new.contiguous()) for old, new in zip(slices, found, strict=True) if new is not None]
         torch._foreach_add_(*map(list, zip(*pairs, strict=True)))
 
     def slices(self, buffer: Tensor) -> dict[str, Tensor]:
-        """The named parts of a buffer laid out like the parameters."""
+        """The parts of a buffer by parameter name."""
         return {name: buffer[start : start + shape.numel()].view(shape) for name, (start, shape) in self.places.items()}

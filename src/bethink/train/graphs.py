@@ -1,7 +1,7 @@
-"""CUDA graphs: what a GPU does for one batch is recorded once per shape and then replayed, without Python in between.
+"""CUDA graphs: the GPU work for a batch is recorded once per shape and then replayed without Python.
 
-A modern GPU finishes the kernels of a layer faster than Python can launch them. Recordings hold for one shape only, so batches are padded
-to a grid of shapes first; padding changes no loss and no gradient. Shapes: B sentence, I source, T target.
+A modern GPU finishes the kernels of a layer faster than Python can launch them. A recording works for one shape only, so batches are
+padded to a grid of shapes; padding changes neither loss nor gradient. Shapes: B sentence, I source, T target.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bethink.text import EOS
 from bethink.train.data import ROWS, Batch
 from bethink.train.losses import Objective
 
-# B, I and T are padded to multiples of these; a finer grid pads less, but its shapes come back later.
+# B, I and T are padded to multiples of these; a finer grid pads less, but repeats its shapes less often.
 GRID = (ROWS, 2, 2)
 MOST = 1000  # recordings kept; shapes beyond them are computed directly
 
@@ -26,18 +26,18 @@ Compute = Callable[[Batch], dict[str, Tensor]]
 
 
 def compile_parts(objective: Objective) -> None:
-    """Compiles layers one by one, for any size: all layers of a kind share what is compiled for the first of them."""
+    """Compile layers one by one, for any size, so that all layers of a kind share the code compiled for the first."""
     model = objective.model
     model.compiled = True
     for layer in (*model.encoder, *model.decoder):
-        layer.compile(dynamic=True)  # where the fused kernels are not used
+        layer.compile(dynamic=True)  # used where the fused kernels are not
     above = (model.capsules, "route"), (model.capsules, "feed_back"), (objective, "segment_loss")
     for owner, name in above if model.capsules else ():
         setattr(owner, name, torch.compile(getattr(owner, name), dynamic=True))
 
 
 def on_grid(batch: Batch) -> Batch:
-    """The batch with padding up to the grid. Added sentences have an empty target, so nothing is learned from them."""
+    """The batch padded to the grid. Added sentences have an empty target, so they add nothing to the loss."""
     sentences, source, target = (-size % step for size, step in zip(_shape(batch), GRID, strict=True))
 
     def padded(name: str, tensor: Tensor) -> Tensor:
@@ -45,7 +45,7 @@ def on_grid(batch: Batch) -> Batch:
         return F.pad(tensor, (0, wider, 0, sentences), value=1 if name == "path" else 0)
 
     wide = batch.map(padded)
-    wide.source[len(batch.source) :, 0] = EOS  # a source without any token would leave attention nothing to look at
+    wide.source[len(batch.source) :, 0] = EOS  # attention needs at least one source token
     return wide
 
 
@@ -57,17 +57,17 @@ class Recording:
 
 
 class Replay:
-    """`compute`, which must only read the batch and add to fixed places such as gradients, recorded when a shape comes back.
+    """Runs `compute`, and records it when a shape comes the second time.
 
-    The results are overwritten by the next call.
+    `compute` may only read the batch and add to fixed buffers, such as gradients. The next call overwrites the results.
     """
 
     def __init__(self, compute: Compute, device: torch.device) -> None:
         self.compute, self.device = compute, device
         self.seen: set[Shape] = set()
         self.recordings: dict[Shape, Recording] = {}
-        self.stream = torch.cuda.Stream(device)  # recording is not possible on the default stream
-        self.pool = torch.cuda.graph_pool_handle()  # shared, since recordings never run at the same time
+        self.stream = torch.cuda.Stream(device)  # the default stream cannot be recorded
+        self.pool = torch.cuda.graph_pool_handle()  # shared, because recordings never run at the same time
 
     def __call__(self, batch: Batch) -> dict[str, Tensor]:
         batch = on_grid(batch)
@@ -83,7 +83,7 @@ class Replay:
         return results
 
     def _first(self, held: Batch, shape: Shape) -> dict[str, Tensor]:
-        """Computes what is seen for the first time, since that may compile kernels; records what comes again."""
+        """Compute a shape that is new, which may compile kernels; record one that was seen before."""
         if shape not in self.seen or len(self.recordings) >= MOST:
             self.seen.add(shape)
             return self.compute(held)
@@ -92,7 +92,7 @@ class Replay:
         results = self.compute(held)
         graph.capture_end()
         self.recordings[shape] = Recording(graph, held, results)
-        graph.replay()  # recording alone computes nothing
+        graph.replay()  # recording alone does not compute
         return results
 
     def _replay(self, recording: Recording, batch: Batch) -> dict[str, Tensor]:

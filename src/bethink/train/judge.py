@@ -1,8 +1,8 @@
-"""Teach a trained model to judge its own words: will this one stand when more has been heard?
+"""Train the stability judge of a trained model: will this token stay the same once the full source is known?
 
-It takes source text and nothing else. The model translates it live, at several latencies; then each word is proposed again with a
-little less or more of the source than it was spoken with, and once with all of it. A proposal stands if it is what the model says having
-heard everything. What learns is a small network above the decoder (model.judge): the model, and so the words it proposes, stay the same.
+Only source text is needed. The model translates it live at several latencies. Then every token is proposed again with a little less or
+more source than it was written with, and once with the whole source. A proposal is stable if it equals the one with the whole source.
+Only a small network above the decoder (model.judge) is trained, so the model's translations do not change.
 
 Shapes: B sentence, T target, I source, N example, D width.
 """
@@ -37,33 +37,33 @@ from bethink.train.data import Side, manifest
 from bethink.train.losses import shift
 from bethink.translator import Translator
 
-# how it speaks while it learns: as hasty and as careful as it may be asked to be
+# the policies of the live translations, from fast to careful
 MANNERS = (
     *("wait-k:1", "wait-k:3", "wait-k:5", "wait-k:k=1,rate=1.2", "wait-k:k=3,rate=1.2"),
     *("weigh:k=1", "weigh:k=2", "weigh:k=2,rho=0.6"),
 )
-PROPOSALS = 5  # of each word, at different prefixes
-NEARBY = 5  # source tokens, at most, between these and what was read when it was spoken
+PROPOSALS = 5  # per token, with different prefixes
+NEARBY = 5  # the most source tokens by which a prefix differs from what was read when the token was written
 ROWS = 2048  # decoder rows computed at a time
-TOGETHER = 64  # lines translated at a time; a GPU takes eight times as many
-HELD_OUT = 10  # one sentence in so many is not learned from
-CONSTANT = 1e-4  # what varies less does not vary
-RECOMMENDED = "weigh:k=3,r=8,rate=1.2,rho=0.98"  # chosen for German to English, and not anew for other languages
+TOGETHER = 64  # lines translated at a time; eight times as many on a GPU
+HELD_OUT = 10  # one sentence in so many is used for testing only
+CONSTANT = 1e-4  # a feature with a smaller standard deviation is not scaled
+RECOMMENDED = "weigh:k=3,r=8,rate=1.2,rho=0.98"  # chosen for German to English, not tuned for other languages
 HIDDEN, BATCH, EPOCHS, RATE, DROPOUT = 64, 512, 8, 1e-3, 0.1
 LEAST, MOST = 1_000, 20_000  # updates
-SAMPLE = 50_000  # examples whose mean and spread stand for all
+SAMPLE = 50_000  # examples that mean and standard deviation are estimated from
 
 JUDGED = b"\nA judge was added by `bethink judge`. What stands above of scores of the policy `weigh` was measured before that.\n"
 
-Told = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
+Told = Callable[[str, int, int], None]  # reports progress: what is being done, how much is done, how much in all
 
 
 def print_nothing(what: str, done: int, total: int) -> None:
-    """For whoever does not want to watch."""
+    """Report no progress."""
 
 
 def drawn(source: Path, count: int, seed: int, model: Path) -> list[str]:
-    """So many lines by lot: of a text, or of the data that a model learned from, whose sentences are as it knows them."""
+    """So many random lines of a text file, or of a folder of prepared data with the model's vocabulary."""
     lot = random.Random(seed)
     if not source.is_dir():
         lines = list(read_lines(source))
@@ -80,11 +80,11 @@ def drawn(source: Path, count: int, seed: int, model: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How well it judges sentences that it did not learn from."""
+    """How well the judge predicts on held-out sentences."""
 
     examples: int
-    stability: float  # the share of proposals that stood
-    judged: float | None  # AUC of its judgment; none where all stood, or none did
+    stability: float  # the share of stable proposals
+    judged: float | None  # AUC of the judge; none if all proposals were stable, or none was
     confidence: float | None  # AUC of the model's confidence
 
     @property
@@ -94,6 +94,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Spoken:
+    """One live translation."""
+
     source: list[int]
     target: list[int]
     path: list[int]
@@ -101,11 +103,10 @@ class Spoken:
 
 @dataclass(frozen=True)
 class Examples:
-    features: (
-        Tensor  # N (D 3): the row, the logarithms of confidence and of what is untranslated, in all and at the end
-    )
-    stood: Tensor  # N
-    sentence: Tensor  # N
+    # N (D 3): the decoder row, then the logarithms of confidence, of all that is untranslated, and of that at the end
+    features: Tensor
+    stood: Tensor  # N: whether the proposal was stable
+    sentence: Tensor  # N: the number of its sentence
 
 
 def judge(
@@ -118,9 +119,9 @@ def judge(
     threads: int = 0,
     told: Told = print_nothing,
 ) -> Verdict:
-    """Write to the new folder `to` what is in `model`, and a judge who learned from its translations of these lines.
+    """Write the model with a judge, trained on its translations of these lines, to the new folder `to`.
 
-    It gets a name of its own, since scores go by names, and recommends a policy that asks the judge.
+    The new model has a name of its own, because results are kept by name, and recommends a policy that uses the judge.
     """
     folder = Folder.open(find(model))
     if to.exists():
@@ -143,7 +144,7 @@ def judge(
         "policy": folder.policy if asks else RECOMMENDED,
     }
     write(made, dataclasses.replace(folder, config={**folder.config, **changes}), to, weights=folder.has(WEIGHTS))
-    if (folder.path / CARD).is_file():  # what its makers say of it, its licence above all, goes with it
+    if (folder.path / CARD).is_file():  # keep what its makers wrote, the licence above all
         write_atomically(to / CARD, (folder.path / CARD).read_bytes() + JUDGED)
     return verdict
 
@@ -151,8 +152,10 @@ def judge(
 def speak(
     translator: Translator, lines: Sequence[str], chance: random.Random, told: Told, together: int = TOGETHER
 ) -> Iterator[Spoken]:
-    """The lines, translated live, each in one of several manners."""
-    texts = list(dict.fromkeys(line for line in lines if line.strip()))  # or a line could be learned from and held out
+    """Translate the lines live, each with a random policy."""
+    texts = list(
+        dict.fromkeys(line for line in lines if line.strip())
+    )  # distinct, so that no held-out line is trained on
     manners = [chance.randrange(len(MANNERS)) for _ in texts]
     done = 0
     for number, manner in enumerate(MANNERS):
@@ -167,7 +170,7 @@ def speak(
 
 @torch.inference_mode()
 def gather(model: Transformer, spoken: Sequence[Spoken], seed: int, told: Told) -> Examples:
-    """Every word proposed at several prefixes, and whether the proposal stood."""
+    """Propose every token with several prefixes and note whether the proposal is stable."""
     place = model.positions.device
     generator = torch.Generator(place).manual_seed(seed)
     found: list[Examples] = []
@@ -218,7 +221,7 @@ def _proposals(
     for _ in range(PROPOSALS):
         near = _nearby(path, lengths, generator)
         output, candidate, confidence, degrees = propose(near)
-        counts = (target != PAD) & (near < lengths) & (candidate != EOS)  # an end that comes too early is never spoken
+        counts = (target != PAD) & (near < lengths) & (candidate != EOS)  # a premature end is never written
         left = untranslated(degrees, near) if degrees is not None else (torch.zeros_like(confidence),) * 2
         scalars = torch.stack([confidence.log(), *(amount.log1p() for amount in left)], dim=-1)
         yield Examples(
@@ -229,7 +232,7 @@ def _proposals(
 
 
 def _nearby(path: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
-    """A path beside the one that was taken: hastier or more careful as a whole, and by a token here and there."""
+    """A path near the one taken: shifted as a whole, and by up to one token at each position."""
     place = path.device
     aside = torch.randint(-NEARBY + 1, NEARBY, (len(path), 1), generator=generator, device=place)
     jitter = torch.randint(-1, 2, path.shape, generator=generator, device=place)
@@ -237,7 +240,7 @@ def _nearby(path: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor
 
 
 def learn(model: Transformer, examples: Examples, told: Told) -> Verdict:
-    """Fit the model's judge, and say what it is worth on sentences that were held out."""
+    """Train the model's judge and test it on held-out sentences."""
     assert model.judge is not None
     held_out = examples.sentence % HELD_OUT == 0
     learned = torch.nonzero(~held_out).squeeze(1)
@@ -279,7 +282,7 @@ def _fit(examples: Examples, learned: Tensor, mean: Tensor, spread: Tensor, hidd
 
 @torch.no_grad()
 def _fill(judge: Judge, network: nn.Sequential, mean: Tensor, spread: Tensor) -> None:
-    """What was learned of standardised features, for features as they are."""
+    """Copy the network into the judge, with the standardisation of the features folded into its weights."""
     first, last = network[0], network[3]
     assert isinstance(first, nn.Linear)
     assert isinstance(last, nn.Linear)

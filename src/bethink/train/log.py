@@ -1,4 +1,4 @@
-"""What training tells while it runs: a bar or lines for people, JSON lines for programs, TensorBoard for those who like curves."""
+"""The log of training: a progress bar and lines for people, JSON lines for programs, TensorBoard on request."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILE = "log.jsonl"
 
 
 class Totals:
-    """Sums over updates, kept on the device: they are looked at only when something is to be told."""
+    """Sums over updates, kept on the device and read only when a line is logged."""
 
     NAMES = ("loss", "nll", "segment", "token", "degree")
 
@@ -45,14 +45,12 @@ class Totals:
         broken = ~(torch.isfinite(norm) & torch.isfinite(self.sums).all())
         self.bad = torch.where(broken & (self.bad < 0), update.number + 1, self.bad)
         self.norm += norm
-        self.tokens, self.sentences, self.updates = (
-            self.tokens + update.tokens,
-            self.sentences + update.sentences,
-            self.updates + 1,
-        )
+        self.tokens += update.tokens
+        self.sentences += update.sentences
+        self.updates += 1
 
     def values(self, sums: list[float]) -> dict[str, float]:
-        """Likelihoods per target token, the paper's constraints per sentence, as its authors counted them."""
+        """Likelihoods per target token, and the paper's constraints per sentence, as in the authors' code."""
         per = {"segment": self.sentences, "token": self.sentences}
         named = zip(self.NAMES, sums, strict=True)
         told = {name: value / per.get(name, self.tokens) for name, value in named if name in self.found}
@@ -61,7 +59,7 @@ class Totals:
 
 
 class Log:
-    """Of one run; records made after the update a run resumes from are taken back, so each update is told once."""
+    """The log of one run; when a run resumes, later records are removed first, so that each update is logged once."""
 
     def __init__(self, run: Path, start: int, end: int, *, tensorboard: bool = False) -> None:
         self.path = run / FILE
@@ -103,7 +101,7 @@ class Log:
         self._show(kind, update, values)
 
     def _show(self, kind: str, update: int, values: dict[str, float]) -> None:
-        """A line for each record; on a terminal the bar stays below them, with the two numbers one watches."""
+        """Print a line for each record; on a terminal the bar below shows loss and speed."""
         task = self._bar.tasks[self._task]
         told = "  ".join(f"{name} {_short(value)}" for name, value in values.items())
         left = ""
@@ -116,7 +114,7 @@ class Log:
 
 
 def read(run: Path) -> list[dict[str, Any]]:
-    """The records of a run, in order; a line that is none, as where a crash cut it off, is left out."""
+    """The records of a run, in order; damaged lines, as a crash leaves them, are skipped."""
     records: list[dict[str, Any]] = []
     path = run / FILE
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []:

@@ -1,4 +1,4 @@
-"""The training loop: updates, learning rate, validation, checkpoints; interrupted anywhere, it goes on as if nothing had happened."""
+"""The training loop: updates, learning rate, validation, checkpoints. After an interruption it continues with the same result."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from bethink.train.recipe import Recipe, TrainConfig, differences
 from bethink.train.units import Counter, WordCounter, count_tokens
 
 NEW = ("model.capsules.", "constraints.")  # parameters that fine-tuning to PED adds to a base model
-BOUNDED = 8  # updates that the bounds of L_T are computed from
+BOUNDED = 8  # the bounds of L_T are computed from so many updates
 MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's names for its running means
 SMALLEST_RATE = 1e-7  # where warm-up begins
-VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losses compare
-# What may change between two sittings of one run, since it changes no update.
+VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losses can be compared
+# Settings that may change when a run is continued, because they change no update.
 FREE = {
     f"train.{key}"
     for key in ("updates", "split", "compile", "log", "validate", "save", "keep", "average", "tensorboard")
@@ -41,17 +41,17 @@ FREE = {
 
 
 def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, device: str | None = None) -> Path:
-    """Trains, or goes on training, the run in a folder; returns the model folder averaged from its last checkpoints."""
+    """Start or continue the run in a folder; returns the model folder averaged from its last checkpoints."""
     with processes(device) as group:
         about, new = manifest(data), False
         if group.main:
             if init is not None:
-                checkpoint.origin_of(init)  # before a folder is made for a run that cannot begin
+                checkpoint.origin_of(init)  # raises before a folder is made for a run that cannot begin
             new = open_run(recipe, about, data, run)
         group.wait()
         try:
             trainer = Trainer(recipe, about, data, run, init, group)
-        except BethinkError:  # nothing is left of a run that cannot begin
+        except BethinkError:  # a run that cannot begin leaves nothing behind
             if new:
                 shutil.rmtree(run)
             raise
@@ -60,7 +60,7 @@ def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, devic
 
 
 def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> bool:
-    """Makes a run folder that stands for itself, or makes sure that the one there belongs to this recipe and data; whether it is new."""
+    """Make a run folder, or check that the existing one has this recipe and data; returns whether it is new."""
     if (run / checkpoint.RECIPE).exists():
         _require_same(recipe, about, run)
         write_atomically(run / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
@@ -77,7 +77,7 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> bo
 
 def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:
     old, data = Recipe.read(run / checkpoint.RECIPE).to_dict(), read_manifest(run / checkpoint.DATA, TrainingError)
-    free = FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # others end where updates end
+    free = FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # other schedules depend on it
     changed = [line for line in differences(old, recipe.to_dict()) if line.split(":")[0] not in free]
     if data["fingerprint"] != about["fingerprint"]:
         changed.append("other data")
@@ -95,15 +95,6 @@ def learning_rate(config: TrainConfig, done: int) -> float:
     return config.rate * (1 - part if config.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2)
 
 
-def _units(recipe: Recipe, about: dict[str, Any], data: Path) -> Counter:
-    """What the paths of a recipe count."""
-    if recipe.paths.unit == "token":
-        return count_tokens
-    return WordCounter(
-        *(load_vocabulary(data / about[side]["file"], about[side]["kind"]) for side in ("source", "target"))
-    )
-
-
 class Trainer:
     """One process's part in the training of one run."""
 
@@ -112,15 +103,17 @@ class Trainer:
     ) -> None:
         self.recipe, self.config, self.run, self.group = recipe, recipe.train, run, group
         self.fingerprint = about["fingerprint"]
-        self.origin: dict[str, str] | None = None  # the run it began with
-        self.bounds: TokenBounds | None = None  # of L_T, computed when first told
+        self.origin: dict[str, str] | None = None  # the run that the initial weights came from
+        self.bounds: TokenBounds | None = None  # of L_T, computed when first logged
         torch.manual_seed(self.config.seed)
         model = Transformer(recipe.sized(about["source"]["size"], about["target"]["size"]))
         self.objective = Objective(model, recipe.losses).to(group.device)
         self.flat = Flat(self.objective, NEW)
         self.optimizer = self._optimizer()
         self.done = self._restore(init)
-        self.units = _units(recipe, about, data)
+        sides = [(data / about[side]["file"], about[side]["kind"]) for side in ("source", "target")]
+        by_words = recipe.paths.unit == "word"
+        self.units: Counter = WordCounter(*(load_vocabulary(*side) for side in sides)) if by_words else count_tokens
         self.batches = Batches(
             Corpus(data, "train"),
             recipe.paths,
@@ -140,21 +133,23 @@ class Trainer:
         self.replay = Replay(self._backward, group.device) if graphs else None
 
     def train(self) -> None:
-        log = (
-            Log(self.run, self.done, self.config.updates, tensorboard=self.config.tensorboard)
-            if self.group.main
-            else None
-        )
+        log = None
+        if self.group.main:
+            log = Log(self.run, self.done, self.config.updates, tensorboard=self.config.tensorboard)
         with log or nullcontext(), ThreadPoolExecutor(max_workers=1) as ahead:
             if log:
                 log.say(self._opening())
             if self.origin and not checkpoint.checkpoints(self.run) and self.group.main:
-                self._save()  # so that a run cut short goes on from here, wherever it came from
+                self._save()  # so that an interrupted run can continue without the folder of its initial weights
             try:
                 self._updates(ahead, log)
             except KeyboardInterrupt:
                 if log:
-                    log.say(self._interrupted())
+                    saved = checkpoint.checkpoints(self.run)
+                    kept = checkpoint.read_state(saved[-1])["update"] if saved else 0
+                    log.say(
+                        f"stopped after update {self.done}; the same command goes on after update {kept}, the last one saved"
+                    )
                 raise
 
     def _updates(self, ahead: ThreadPoolExecutor, log: Log | None) -> None:
@@ -169,11 +164,6 @@ class Trainer:
                 log.advance(self.done)
             totals = self._pause(totals, log)
 
-    def _interrupted(self) -> str:
-        saved = checkpoint.checkpoints(self.run)
-        kept = checkpoint.read_state(saved[-1])["update"] if saved else 0
-        return f"stopped after update {self.done}; the same command goes on after update {kept}, the last one saved"
-
     def _opening(self) -> str:
         size = sum(parameter.numel() for parameter in self.objective.parameters())
         origin = f"with the weights of {self.origin['from']}" if self.origin else "from the start"
@@ -187,9 +177,8 @@ class Trainer:
         return ahead.submit(self.batches.update, number, self.group.rank, self.group.count, self.config.split)
 
     def _update(self, update: Update, totals: Totals) -> None:
-        torch.manual_seed(
-            mix(self.config.seed, update.number, self.group.rank)
-        )  # no random state to save or to restore
+        # every update has its own seed, so no random state has to be saved
+        torch.manual_seed(mix(self.config.seed, update.number, self.group.rank))
         self.objective.train()
         self.flat.gradient.zero_()
         for part in update.parts:
@@ -203,14 +192,14 @@ class Trainer:
         totals.close(update, norm)
 
     def _backward(self, part: Batch) -> dict[str, Tensor]:
-        """Adds the gradient of a part of an update to the whole."""
+        """Add the gradient of one part of an update."""
         with self._autocast():
             parts: dict[str, Tensor] = self.objective(part)
         self.flat.backward(parts["loss"])
         return {name: value.detach() for name, value in parts.items()}
 
     def _pause(self, totals: Totals, log: Log | None) -> Totals:
-        """Tells, validates and saves when it is time to; every other update passes without waiting for the device."""
+        """Log, validate and save when they are due; other updates do not wait for the device."""
         last = self.done == self.config.updates
         telling, saving = self.done % self.config.log == 0 or last, self.done % self.config.save == 0 or last
         validating = self.done % self.config.validate == 0 or last
@@ -223,7 +212,7 @@ class Trainer:
                 rate = {"epoch": self.done / self.batches.per_epoch, "rate": learning_rate(self.config, self.done - 1)}
                 log.record("train", self.done, self._with_learned_share(totals.values(sums)) | rate)
         if validating:
-            with torch.compiler.set_stance("force_eager"):  # compiling for what is so rare takes longer than it saves
+            with torch.compiler.set_stance("force_eager"):  # validation is too rare to be worth compiling
                 losses = self.validate()
             if log:
                 log.record("dev", self.done, losses)
@@ -232,7 +221,7 @@ class Trainer:
         return Totals(self.group.device) if telling else totals
 
     def _with_learned_share(self, told: dict[str, float]) -> dict[str, float]:
-        """How much of what L_T can teach has been learned, beside L_T itself."""
+        """The logged values and, if L_T is among them, its learned share."""
         if "token" not in told:
             return told
         if self.bounds is None:
@@ -260,7 +249,7 @@ class Trainer:
         paths = {**lags, "full": int(self.dev.source.lengths.max())}
         sums = torch.zeros(len(paths), dtype=torch.float64, device=self.group.device)
         for sentences in in_order(self.dev, self.config.tokens)[self.group.rank :: self.group.count]:
-            source, target = (torch.from_numpy(side.padded(sentences)) for side in (self.dev.source, self.dev.target))
+            source, target = (side.padded(sentences) for side in (self.dev.source, self.dev.target))
             units = self.units(source, target)
             for n, lag in enumerate(paths.values()):
                 batch = Batch(source, target, wait_k(lag, units)).to(self.group.device)
@@ -276,7 +265,7 @@ class Trainer:
         return torch.autocast(self.group.device.type, torch.bfloat16, enabled=enabled)
 
     def _optimizer(self) -> torch.optim.Optimizer:
-        """Adam as the authors had it: betas 0.9 and 0.98, epsilon 1e-8, and weight decay apart from the gradient."""
+        """AdamW with the authors' settings: betas 0.9 and 0.98, epsilon 1e-8."""
         new = self.config.new_rate / self.config.rate if self.config.new_rate and self.config.rate else 1.0
         parts = [(slice(0, self.flat.split), 1.0), (slice(self.flat.split, None), new)]
         groups = [(torch.nn.Parameter(self.flat.values.data[part]), part, factor) for part, factor in parts]
@@ -291,7 +280,7 @@ class Trainer:
         )
 
     def _restore(self, init: Path | None) -> int:
-        """The number of updates done. Only the first process reads the run, so that machines need not share a disk."""
+        """Load weights and optimizer state; returns the number of updates done. Only process 0 reads, so no shared disk is needed."""
         moments = {name: torch.zeros_like(self.flat.values.data) for name in MOMENTS}
         done = torch.zeros((), device=self.group.device)
         if self.group.main:
@@ -308,7 +297,7 @@ class Trainer:
         return int(done)
 
     def _load(self, moments: dict[str, Tensor], init: Path | None) -> int:
-        """The newest checkpoint, or the weights to begin with."""
+        """Load the newest checkpoint, or the initial weights."""
         weights = self.flat.slices(self.flat.values.data)
         if saved := checkpoint.checkpoints(self.run):
             self.origin = checkpoint.read_state(saved[-1]).get("origin")
@@ -328,7 +317,7 @@ class Trainer:
         return 0
 
     def _named(self, moments: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What the optimizer remembers of each parameter."""
+        """The optimizer state of each parameter."""
         return {f"{key}/{name}": part for key in MOMENTS for name, part in self.flat.slices(moments[key]).items()}
 
     def _save(self) -> None:

@@ -1,6 +1,6 @@
-"""What training minimises: label-smoothed likelihood along a path, and two constraints that give the capsules their meaning.
+"""The training losses: label-smoothed likelihood along a path, and the two constraints that give the capsules their meaning.
 
-All parts are sums over the batch, so any split of a batch adds up to the whole. Shapes: B sentence, T target, I source, D width.
+All losses are sums over the batch, so the parts of a batch add up to the whole. Shapes: B sentence, T target, I source, D width.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from bethink.model import kernels
-from bethink.model.config import ModelConfig
 from bethink.model.constraints import Constraints
 from bethink.model.layers import readable_mask
 from bethink.model.transformer import Forward, Transformer
@@ -23,8 +22,8 @@ from bethink.train.data import Batch
 
 Parts = tuple[Tensor, Tensor]
 
-SMOOTHING = 0.1  # of the bags of words: what their distribution leaves to all other words
-SURE = 1e-4  # no degree is taken for surer than this
+SMOOTHING = 0.1  # of the bags of words: the share that goes to all other words
+SURE = 1e-4  # degrees are clipped to this distance from 0 and 1
 CHUNK = 1 << 28  # elements of a B x T x vocabulary array made at a time
 
 
@@ -37,13 +36,14 @@ class LossConfig:
 
 
 class Objective(nn.Module):
-    """A model and the loss it learns by; the constraint heads live here and are left behind when a model is shipped."""
+    """A model and its loss; the constraint heads are here, because an exported model does not need them."""
 
     def __init__(self, model: Transformer, config: LossConfig) -> None:
         super().__init__()
         self.model = model
         self.config = config
-        self.constraints = make_constraints(model.config) if config.segment or config.token else None
+        constrained = model.config.capsules and (config.segment or config.token)
+        self.constraints = Constraints(model.config) if constrained else None
         self.segment_loss = segment_loss
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -60,7 +60,7 @@ class Objective(nn.Module):
         }
 
     def extra(self, forward: Forward, batch: Batch) -> dict[str, Tensor]:
-        """The losses beside the likelihood that have a weight, by the names of their weights."""
+        """The losses beside the likelihood, by the names of their weights."""
         found: dict[str, Tensor] = {}
         if self.constraints is not None:
             found["segment"] = self.segment_loss(self.constraints, forward, batch.source, batch.target, batch.path)
@@ -70,16 +70,12 @@ class Objective(nn.Module):
         return found
 
     def likelihood(self, forward: Forward, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Negative log-likelihood, only to look at, and the same with smoothed labels, to learn from."""
+        """Negative log-likelihood, for the log, and the same with smoothed labels, which is minimised."""
         eps, table = self.config.smoothing, self.model.output_embedding.weight
         words, real = target[..., None], (target != PAD).float()
         shares = torch.full_like(words, 1 - eps, dtype=torch.float32)
         loss, scores = cross_entropy(forward.output, table, words, shares, real, evenly=eps / len(table))
         return -scores.sum(), loss
-
-
-def make_constraints(config: ModelConfig) -> Constraints | None:
-    return Constraints(config) if config.capsules else None
 
 
 def shift(target: Tensor) -> Tensor:
@@ -88,7 +84,7 @@ def shift(target: Tensor) -> Tensor:
 
 
 def segment_loss(constraints: Constraints, forward: Forward, source: Tensor, target: Tensor, path: Tensor) -> Tensor:
-    """L_S (Eq. 4 to 7): capsules near the mean state of what is written, and of what is still to be read and written."""
+    """L_S (Eq. 4 to 7): capsules should be near the mean state of what is written, and of what is still to be read and written."""
     assert forward.routing is not None
     real = (target != PAD).float()  # B T
     states = forward.states.detach().float() * real[..., None]
@@ -104,7 +100,7 @@ def segment_loss(constraints: Constraints, forward: Forward, source: Tensor, tar
 
 
 def degree_loss(forward: Forward, batch: Batch) -> Tensor:
-    """Cross-entropy of every readable token's degree with whether its partner has been written; tokens without one do not count."""
+    """Cross-entropy of each readable token's degree with whether its partner has been written; unlinked tokens do not count."""
     assert forward.routing is not None
     assert batch.source_links is not None
     links = batch.source_links[:, None]  # B 1 I
@@ -118,7 +114,7 @@ def degree_loss(forward: Forward, batch: Batch) -> Tensor:
 def token_loss(
     constraints: Constraints, model: Transformer, forward: Forward, source: Tensor, target: Tensor, path: Tensor
 ) -> Tensor:
-    """L_T (Eq. 8): from the capsules alone, the words written so far and the words read so far can be told."""
+    """L_T (Eq. 8): the capsules alone should predict the words written so far and the words read so far."""
     assert forward.routing is not None
     real = target != PAD
     steps = torch.arange(target.shape[1], device=target.device)
@@ -135,16 +131,16 @@ def token_loss(
 
 def bag_loss(features: Tensor, table: Tensor, words: Tensor, sizes: Tensor, valid: Tensor) -> Tensor:
     """Cross-entropy between a softmax over `table` and the bag of the first sizes[b, t] of words[b], averaged over valid steps."""
-    evenly = SMOOTHING / (len(table) - 2)  # all words but PAD and, since nearly all are outside the bag, one
+    evenly = SMOOTHING / (len(table) - 2)  # over all words except PAD and one, as if the bag had one word
     distinct, shares = bags(words, sizes, evenly)
     weights = valid.float() / valid.float().sum(dim=1, keepdim=True).clamp(min=1)
     return cross_entropy(features, table, distinct, shares, weights, evenly, first=PAD + 1)[0]
 
 
 def bags(words: Tensor, sizes: Tensor, evenly: float) -> tuple[Tensor, Tensor]:
-    """The distinct words among the first sizes[b, t] of words[b], else PAD, and what each of them gets beyond `evenly`: both B T W.
+    """The distinct words among the first sizes[b, t] of words[b], else PAD, and the share of each beyond `evenly`: both B T W.
 
-    As in the authors' code the bag gets 1 - SMOOTHING, and every word outside it an equal share of the rest.
+    As in the authors' code, the bag gets 1 - SMOOTHING, and every word outside it an equal share of the rest.
     """
     same = words[:, :, None] == words[:, None, :]  # B W W
     first = ~same.tril(diagonal=-1).any(dim=-1) & (words != PAD)  # B W: where a word stands for the first time
@@ -158,10 +154,10 @@ def bags(words: Tensor, sizes: Tensor, evenly: float) -> tuple[Tensor, Tensor]:
 def cross_entropy(
     features: Tensor, table: Tensor, words: Tensor, shares: Tensor, weights: Tensor, evenly: float, first: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Weighted sum of cross-entropies between softmax(features · table) and a few words with a share each plus `evenly` for all.
+    """Weighted sum of cross-entropies between softmax(features · table) and targets: a few words with their shares, plus `evenly` for all.
 
-    features B T D, table V D, words and shares B T W, weights B T. A row's words differ from each other, or are PAD and do not
-    count. Words below `first` are not in the softmax. Also returns the words' log-probabilities, only to look at.
+    features B T D, table V D, words and shares B T W, weights B T. The words of a row are distinct, or PAD, which is ignored.
+    Words below `first` are not in the softmax. Also returns the log-probabilities of the words, without gradient.
     """
     if kernels.usable(features):
         return kernels.cross_entropy(features, table, words, shares, weights, evenly, first)
@@ -179,7 +175,7 @@ def cross_entropy(
 
 
 def chunked(part: Callable[..., Parts], vocabulary: int, *batch: Tensor) -> list[Parts]:
-    """`part` of slices of the batch small enough that a vocabulary-sized array fits, recomputed in backward."""
+    """`part` for slices of the batch, small enough for an array of vocabulary size, and recomputed in the backward pass."""
     rows = max(1, CHUNK // (vocabulary * batch[0].shape[1]))
     if len(batch[0]) <= rows:
         return [part(*batch)]

@@ -1,4 +1,4 @@
-"""Moses tokenisation, apart from the rest so that helper processes start quickly."""
+"""Moses tokenisation, in a module of its own so that worker processes start quickly."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ class Moses:
     lower: bool = False
 
     def __post_init__(self) -> None:
-        _tokeniser(self.language)  # a missing package should show before any work is done
+        _tokeniser(self.language)  # raises at once if the package is missing
 
     def __call__(self, line: str) -> str:
         settings = {"aggressive_dash_splits": self.aggressive, "escape": False, "return_str": True}
         tokens: str = _tokeniser(self.language).tokenize(line, **settings)
-        tokens = _LAST_STOP.sub(
-            " .", tokens
-        )  # of an abbreviation or number, too: so do Moses and the usual files, sacremoses does not
+        # The original Moses splits off the last full stop also after an abbreviation or number; sacremoses does not.
+        tokens = _LAST_STOP.sub(" .", tokens)
         return tokens.lower() if self.lower else tokens
 
 

@@ -1,8 +1,9 @@
-"""From parallel text to packed arrays: read, check, tokenise, learn vocabularies, encode; the folder appears only when complete."""
+"""From parallel text to arrays of token ids: read, check, tokenise, learn vocabularies, encode."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
@@ -10,7 +11,7 @@ import os
 import random
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -42,9 +43,9 @@ TOY_HELD_OUT = 500  # sentences each of the toy language's dev and test sets
 def prepare(
     recipe: Recipe, data_dir: Path, out_dir: Path, console: Console | None = None, *, like: Path | None = None
 ) -> Path:
-    """Makes the folder that `train` reads from the recipe's corpora in `data_dir`; says so if it is there already.
+    """Make the folder that `train` reads from the recipe's corpora in `data_dir`; it appears only when it is complete.
 
-    With `like`, a prepared folder or a model, its vocabularies are taken over, so that what was trained with them can go on here.
+    With `like`, a prepared folder or a model, its vocabularies are used, so that a model trained with them can be trained further.
     """
     from rich.console import Console
 
@@ -74,7 +75,7 @@ def prepare(
 
 
 class Preparation:
-    """The stages, in order, with what each leaves in the folder."""
+    """The stages in order; each writes its files into the folder."""
 
     def __init__(
         self, recipe: Recipe, data_dir: Path, folder: Path, progress: Progress, known: dict[str, Vocabulary]
@@ -82,7 +83,7 @@ class Preparation:
         self.data, self.text, self.seed = recipe.data, recipe.text, recipe.train.seed
         self.data_dir, self.folder, self.progress, self.known = data_dir, folder, progress, known
         self.counts: Counter[str] = Counter()
-        self.written: Counter[str] = Counter()  # lines of text
+        self.written: Counter[str] = Counter()  # lines of text per part
 
     def run(self) -> dict[str, Any]:
         parts = [part for part in ("train", "dev", "test") if self.data.toy or getattr(self.data, part)]
@@ -93,7 +94,7 @@ class Preparation:
         for part in ("train", "dev"):
             self._pack(part, source, target)
         for side in ("source", "target"):
-            (self.folder / f"train.{side}.txt").unlink()  # the arrays hold it all; dev and test are kept for evaluation
+            (self.folder / f"train.{side}.txt").unlink()  # the arrays are enough; dev and test are kept for evaluation
         self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
         if self.data.align:
             self._align()
@@ -108,9 +109,13 @@ class Preparation:
             )
 
     def _write_text(self, part: str) -> None:
-        """Clean, tokenised lines, without pairs that have an empty side."""
-        seen: set[int] | None = set() if part == "train" and self.data.unique else None
-        pairs = self._toy(part) if self.data.toy else read_pairs(getattr(self.data, part), self.data, self.data_dir)
+        """Write clean, tokenised lines, without pairs that have an empty side."""
+        unique, seen = part == "train" and self.data.unique, set[int]()
+        if self.data.toy:
+            count = self.data.toy if part == "train" else TOY_HELD_OUT
+            pairs: Iterator[Pair] = ((one.source, one.target) for one in toy.sentences(count, TOY_SEEDS[part]))
+        else:
+            pairs = read_pairs(getattr(self.data, part), self.data, self.data_dir)
         if part == "train":
             pairs = made_asr_like(self._complete(pairs, part), self.data.asr_like, self.seed)
         with self._out(part, "source") as left, self._out(part, "target") as right:
@@ -119,9 +124,11 @@ class Preparation:
             ):
                 if part != "test" and not (source and target):
                     self.counts[f"{part} pairs dropped: empty"] += 1
-                elif seen is not None and _seen(seen, source, target):
+                elif unique and (key := hash((source, target))) in seen:
                     self.counts[f"{part} pairs dropped: seen before"] += 1
                 else:
+                    if unique:
+                        seen.add(key)
                     left.write(source + "\n")
                     right.write(target + "\n")
                     self.written[part] += 1
@@ -132,11 +139,6 @@ class Preparation:
                 yield pair
             else:
                 self.counts[f"{part} pairs dropped: empty"] += 1
-
-    def _toy(self, part: str) -> Iterator[Pair]:
-        count = self.data.toy if part == "train" else TOY_HELD_OUT
-        for pair in toy.sentences(count, TOY_SEEDS[part]):
-            yield pair.source, pair.target
 
     def _vocabularies(self) -> tuple[Vocabulary, Vocabulary]:
         sides = ("source", "target")
@@ -154,14 +156,15 @@ class Preparation:
         try:
             if self.text.kind == "words":
                 return Words.build(lines, minimum=self.text.least)
-            sampled = _sampled(lines, self.text.sample / (self.written["train"] * len(sides)), self.seed)
+            share, rng = self.text.sample / (self.written["train"] * len(sides)), random.Random(self.seed)
+            sampled = (line for line in lines if share >= 1 or rng.random() < share)
             pieces = WordFinalPieces if self.text.kind == WordFinalPieces.kind else SentencePieces
             return pieces.train(sampled, self.folder / f"{sides[0]}.spm", self.text.size)
         finally:
             self.progress.update(task, total=1, completed=1)
 
     def _pack(self, part: str, source: Vocabulary, target: Vocabulary) -> None:
-        """Flat arrays of token ids and of sentence beginnings, for every pair that passes the filters."""
+        """Write flat arrays of token ids and of sentence starts, for every pair that passes the filters."""
         sides = {"source": Packer(source), "target": Packer(target)}
         lines = zip(self._lines(part, "source"), self._lines(part, "target"), strict=True)
         for pair in self.progress.track(lines, description=f"encoding {part}", total=None):
@@ -184,7 +187,7 @@ class Preparation:
         self.progress.update(task, total=1, completed=1)
 
     def _unfit(self, part: str, source: int, target: int) -> str | None:
-        """Dev pairs are all kept that a model can take."""
+        """Why a pair is dropped, if it is; of the dev pairs only those that are too long for any model."""
         if max(source, target) > (self.data.longest if part == "train" else LONGEST):
             return "too long"
         if part == "train" and self.data.ratio and max(source, target) > self.data.ratio * min(source, target):
@@ -206,18 +209,16 @@ class Preparation:
 
 
 class Packer:
-    """Token ids of many sentences, one after the other; words are encoded one by one, as the stream encodes them."""
+    """Token ids of many sentences in one array; words are encoded one by one, as in a stream."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self.known = _Remembering(vocabulary)
+        self.encode_word = functools.cache(vocabulary.encode)
         self.type = np.dtype(np.uint16 if len(vocabulary) < 1 << 16 else np.int32)
         self.ids = array(self.type.char)
         self.offsets = array("q", [0])
 
     def encode(self, line: str) -> list[int]:
-        ids = [token for word in line.split() for token in self.known[word]]
-        ids.append(EOS)
-        return ids
+        return [*(token for word in line.split() for token in self.encode_word(word)), EOS]
 
     def add(self, ids: list[int]) -> None:
         self.ids.extend(ids)
@@ -238,35 +239,10 @@ def save_array(path: Path, content: npt.NDArray[Any]) -> None:
         os.fsync(handle.fileno())
 
 
-class _Remembering(dict[str, tuple[int, ...]]):
-    """Every word is encoded only once."""
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        super().__init__()
-        self.vocabulary = vocabulary
-
-    def __missing__(self, word: str) -> tuple[int, ...]:
-        ids = self[word] = self.vocabulary.encode(word)
-        return ids
-
-
 def _fingerprint(folder: Path) -> str:
-    """What tells two prepared folders apart, wherever they lie."""
+    """A hash of the content of a prepared folder."""
     hashes = [f"{path.name} {sha256(path)}" for path in sorted(folder.iterdir())]
     return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
-
-
-def _seen(seen: set[int], source: str, target: str) -> bool:
-    key = hash((source, target))
-    if key in seen:
-        return True
-    seen.add(key)
-    return False
-
-
-def _sampled(lines: Iterable[str], share: float, seed: int) -> Iterator[str]:
-    rng = random.Random(seed)
-    return (line for line in lines if share >= 1 or rng.random() < share)
 
 
 def _taken_over(folder: Path) -> dict[str, tuple[Path, str]]:
@@ -292,7 +268,7 @@ def _require_same(folder: Path, asked: dict[str, Any]) -> None:
 
 
 def _whole(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings that came after the folder was made had their defaults then."""
+    """Settings that did not exist when the folder was made get their defaults."""
     defaults = _plain({"data": dataclasses.asdict(DataConfig()), "text": dataclasses.asdict(TextConfig())})
     return settings | {
         key: values | settings[key] for key, values in defaults.items() if isinstance(settings.get(key), dict)

@@ -1,8 +1,8 @@
-"""A recipe is one experiment: a TOML file for people, checked and frozen, with `key=value` changes from the command line.
+"""A recipe is one experiment: a TOML file, checked and frozen, with `key=value` changes from the command line.
 
-One name, `system`, says which kind of model is trained. It alone decides path, capsules and encoder, because only some
-combinations mean something, and because it lets one recipe train every system of a comparison on equal terms. What a system
-needs otherwise than the rest, say fewer updates when fine-tuning, stands in the recipe under [for.SYSTEM].
+The setting `system` chooses the kind of model. It alone decides path, capsules and encoder, because only some combinations make
+sense, and so that one recipe can train every system of a comparison under equal conditions. Settings for one system only, such as
+fewer updates for fine-tuning, are in the section [for.SYSTEM].
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class System:
     policy: Policy
     capsules: bool = False
     causal: bool = True
-    settings: dict[str, Any] = field(default_factory=dict)  # that come with it, unless a recipe says otherwise of it
+    settings: dict[str, Any] = field(default_factory=dict)  # its own defaults; [for.SYSTEM] and key=value override them
 
 
 SYSTEMS = {
@@ -46,12 +46,11 @@ SYSTEMS = {
     "offline-bidirectional": System("offline", Offline(), causal=False),
     "wait-k": System("wait-k", WaitK()),
     "multi-path": System("multi-path", WaitK()),
-    "disturbed": System("disturbed", WaitK()),  # the control for ped: its paths without its capsules
+    "disturbed": System("disturbed", WaitK()),  # a control for ped: its paths without its capsules
     "ped": System("disturbed", PostEvaluation(), capsules=True),
-    "ped-multi-path": System(
-        "multi-path", PostEvaluation(), capsules=True
-    ),  # the other: its capsules without its paths
-    "aligned": System(  # the degree learns from word alignments, and needs room to come near 0 and 1
+    # a control for ped: its capsules without its paths
+    "ped-multi-path": System("multi-path", PostEvaluation(), capsules=True),
+    "aligned": System(  # the degree is trained on word alignments; a larger scale lets it come near 0 and 1
         "multi-path",
         PostEvaluation(),
         capsules=True,
@@ -67,6 +66,7 @@ ADDED_LATER = ("model.judge",)
 LEAST = {
     "data": {"toy": 0, "longest": 1, "ratio": 0, "asr_like": 0},
     "text": {"size": 1, "least": 1, "sample": 1},
+    "paths": {"k": 1, "r": 1},
     "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
     "train": {
         **dict.fromkeys(("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"), 1),
@@ -79,20 +79,20 @@ LEAST = {
 class DataConfig:
     source: str = "source"  # file extension of the source language
     target: str = "target"
-    train: tuple[str, ...] = ()  # NAME stands for NAME.SOURCE and NAME.TARGET, plain, .gz or .xz
+    train: tuple[str, ...] = ()  # NAME means the files NAME.SOURCE and NAME.TARGET, plain, .gz or .xz
     dev: tuple[str, ...] = ()
     test: tuple[str, ...] = ()  # only tokenised and stored as text
-    toy: int = 0  # so many sentences of the toy language in place of files
-    origin: str = ""  # where the files officially come from, for whoever lacks them
-    published: tuple[str, ...] = ()  # "NAME LINES": a corpus that has another number of lines is not the published one
+    toy: int = 0  # so many sentences of the toy language instead of files
+    origin: str = ""  # where the files come from, for the error about missing ones
+    published: tuple[str, ...] = ()  # "NAME LINES": a corpus with another number of lines is refused
     longest: int = 250  # tokens; training pairs with a longer side are dropped
     ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
-    unique: bool = False  # drop training pairs seen before
-    asr_like: float = 0.0  # the share of training sources that are made as speech is written down live
-    align: bool = False  # link the tokens of training pairs that translate each other, for system=aligned
+    unique: bool = False  # drop repeated training pairs
+    asr_like: float = 0.0  # the share of training sources that are made like the output of speech recognition
+    align: bool = False  # align the tokens of training pairs, for system=aligned
 
     def sizes(self) -> dict[str, int]:
-        """The lines of the corpora that are known to be published."""
+        """The published number of lines by corpus."""
         found: dict[str, int] = {}
         for entry in self.published:
             if not (parts := re.fullmatch(r"(.+) ([0-9]{1,15})", entry)):
@@ -103,7 +103,7 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class TextConfig:
-    # word-final: byte pairs that mark the end of a word; sentencepiece: its beginning; words: whole words
+    # word-final: pieces that mark the end of a word; sentencepiece: pieces that mark its beginning; words: whole words
     kind: Literal["word-final", "sentencepiece", "words"] = "word-final"
     joint: bool = True  # one vocabulary for both languages
     size: int = 16000  # pieces
@@ -116,17 +116,19 @@ class TextConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     updates: int = 100_000
-    tokens: int = 8192  # per bucket: sentences times the longest side among them
-    buckets: int = 1  # per update, each of sentences of similar length
-    split: int = 1  # parts a bucket is computed in, to fit into memory; the result is the same
+    tokens: int = 8192  # per bucket: number of sentences times the longest side
+    buckets: int = 1  # per update; a bucket has sentences of similar length
+    split: int = 1  # compute a bucket in so many parts, to fit into memory; the result is the same
     rate: float = 5e-4  # highest learning rate
-    new_rate: float = 0.0  # the same for what fine-tuning adds, the capsules and their heads; 0: as for the rest
+    new_rate: float = 0.0  # the same for capsules and constraint heads; 0: like the rest
     warmup: int = 4000
     schedule: Literal["inverse-sqrt", "linear", "cosine"] = "inverse-sqrt"
     weight_decay: float = 0.0
     clip: float = 0.0  # longest gradient; 0 for no limit
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on a GPU
-    compile: bool = False  # compile the layers and record CUDA graphs: takes a minute or two; for long runs on a GPU
+    compile: bool = (
+        False  # compile layers and record CUDA graphs; takes a minute or two, worth it for long runs on a GPU
+    )
     seed: int = 1
     log: int = 100  # updates between two lines of the log
     validate: int = 1000
@@ -141,7 +143,7 @@ class Recipe:
     name: str
     about: str
     system: str
-    policy: str  # what the model folder will recommend
+    policy: str  # the policy that the model folder will recommend
     data: DataConfig
     text: TextConfig
     model: ModelConfig  # vocabulary sizes are 0 until the data is known
@@ -189,11 +191,11 @@ class Recipe:
 
 @dataclass(frozen=True)
 class _File:
-    """What may stand at the top of a recipe file."""
+    """The top level of a recipe file."""
 
     about: str = ""
     system: str = "multi-path"
-    policy: str = ""  # by default what suits the system
+    policy: str = ""  # default: that of the system
     data: dict[str, Any] = field(default_factory=dict)
     text: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
@@ -231,7 +233,7 @@ def _find(name_or_path: str | Path) -> Path:
 
 
 def _parse(override: str) -> dict[str, Any]:
-    """`train.updates=500` as a nested table; a value that is not TOML is taken as text, so that quotes can be left out."""
+    """`train.updates=500` as a nested table; a value that is not TOML is text, so that quotes can be left out."""
     key, equals, value = override.partition("=")
     if not equals or not key.strip():
         raise UsageError(f"'{override}' is not a change to a recipe; write key=value, as in train.updates=500")
@@ -274,9 +276,7 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
         section, setting = key.split(".")
         if setting in getattr(file, section):
             raise UsageError(f"{key} cannot be set by itself; it follows from {reason}")
-    width = file.model.get(
-        "width", ModelConfig.width
-    )  # capsules are as large as the model asks for, if nobody says otherwise
+    width = file.model.get("width", ModelConfig.width)  # the default sizes of capsules follow the width of the model
     sizes = {"width": width // 2, "hidden": 2 * width} if type(width) is int and width > 1 else {}
     capsules = _build(
         CapsuleConfig, sizes | _require_table("model.capsules", file.model.get("capsules", {})), "model.capsules"
@@ -300,7 +300,7 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
 
 
 def _check(recipe: Recipe) -> None:
-    """What no type can tell: settings out of range, and settings that do not go together."""
+    """Refuse settings that are out of range, and settings that do not go together."""
     if recipe.system not in SYSTEMS:
         raise unknown("system", recipe.system, SYSTEMS)
     for section, limits in LEAST.items():
@@ -308,7 +308,7 @@ def _check(recipe: Recipe) -> None:
             value = getattr(getattr(recipe, section), key)
             if not least <= value < math.inf:
                 raise UsageError(f"{section}.{key} is {value}, but must be a number of at least {least}")
-    recipe.data.sizes()  # raises what is wrong with them
+    recipe.data.sizes()  # raises if data.published is wrong
     if recipe.data.asr_like > 1:
         raise UsageError(f"data.asr_like is {recipe.data.asr_like}, but is a share, at most 1")
     if recipe.train.seed >= 1 << 63:
@@ -348,7 +348,7 @@ def _build(cls: type[Config], table: dict[str, Any], where: str) -> Config:
 
 
 def _full_names(setting: str) -> list[str]:
-    """The settings of that name that a recipe may have, each with its section."""
+    """The settings of that name, each with its section."""
     sections = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if dataclasses.is_dataclass(kind)}
     sections["model.capsules"] = CapsuleConfig
     found = [f"{name}.{setting}" for name, kind in sections.items() if setting in typing.get_type_hints(kind)]
@@ -356,18 +356,16 @@ def _full_names(setting: str) -> list[str]:
 
 
 def _typed(key: str, value: Any, expected: Any) -> Any:
-    """The value, if it is of the type that the field declares."""
+    """The value, if it has the type of the field."""
     if typing.get_origin(expected) is Literal:
         if value not in typing.get_args(expected):
             raise unknown(key, str(value), typing.get_args(expected))
         return value
     if expected == tuple[str, ...] and isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
-    if expected is float and type(value) is int and abs(value) < 1 << 1000:  # more is no float
+    if expected is float and type(value) is int and abs(value) < 1 << 1000:  # larger ones do not fit a float
         return float(value)
-    kind = typing.get_origin(expected) or expected
-    if kind is types.UnionType:
-        kind = expected
+    kind = expected if isinstance(expected, types.UnionType) else typing.get_origin(expected) or expected
     if not isinstance(value, kind) or (isinstance(value, bool) and expected is not bool):
         raise UsageError(f"{key} is {value!r}, but must be {_NAMES.get(expected, 'a table')}")
     return value

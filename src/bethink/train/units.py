@@ -1,21 +1,19 @@
-"""In what a path counts: tokens, as in the paper, or words, as they are heard and shown.
+"""The units that a path counts: tokens, as in the paper, or words, as in a live stream.
 
-Source words arrive whole, so a path ends after a word's last token. A target word is written whole, so all its tokens see the same
-source; a comma that is attached to a complete word sees what the next word sees. Shapes: B sentence, I source, T target.
+A source word is read with all its tokens, so a path never ends inside a word. A target word is written as a whole, so all its tokens
+see the same source; a comma attached to a complete word sees what the next word sees. Shapes: B sentence, I source, T target.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from bethink.text import EOS, PAD, Vocabulary
-
-Unit = Literal["token", "word"]
 
 
 @dataclass(frozen=True)
@@ -27,12 +25,11 @@ class Units:
     target: Tensor  # B T: units that are complete before each target token
 
     def tokens(self, path: Tensor) -> Tensor:
-        """B T: a path that counts units, no longer than the source, as one that counts tokens."""
+        """B T: a path in units, clipped to the length of the source, converted to tokens."""
         return torch.searchsorted(self.source.contiguous(), path.minimum(self.counts[:, None]).contiguous())
 
 
-class Counter(Protocol):
-    def __call__(self, source: Tensor, target: Tensor) -> Units: ...
+Counter = Callable[[Tensor, Tensor], Units]  # of source and target
 
 
 def count_tokens(source: Tensor, target: Tensor) -> Units:
@@ -42,7 +39,7 @@ def count_tokens(source: Tensor, target: Tensor) -> Units:
 
 
 class WordCounter:
-    """Counts words, which the vocabularies can tell by where pieces open, close and attach."""
+    """Counts words; the vocabularies know which tokens open a word, close one, or attach to one."""
 
     def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
         self._source, self._target = _tables(source), _tables(target)
