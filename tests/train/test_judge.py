@@ -21,7 +21,7 @@ from bethink.model.judge import NEAR, untranslated
 from bethink.model.transformer import Transformer
 from bethink.text import EOS
 from bethink.train import judge as judging
-from bethink.train.judge import Examples, Spoken, drawn, gather, judge, learn, print_nothing
+from bethink.train.judge import Examples, LiveTranslation, gather, judge, learn, print_nothing, sample_lines
 from bethink.train.loop import train
 from bethink.train.prepare import TOY_SEEDS
 from bethink.train.recipe import Recipe
@@ -52,8 +52,8 @@ def test_what_was_learned_is_what_the_model_judges_by(build: str) -> None:
     if model.capsules is None:
         scalars[:, 1:] = 0
     rows = torch.randn(4000, width) * 3 + 1
-    stood = (rows[:, 0] - 1 + scalars[:, 0] + 1 > 0) ^ (torch.rand(4000) < 0.05)
-    examples = Examples(torch.cat([rows, scalars], dim=1).half(), stood, torch.arange(4000) // 4)
+    stable = (rows[:, 0] - 1 + scalars[:, 0] + 1 > 0) ^ (torch.rand(4000) < 0.05)
+    examples = Examples(torch.cat([rows, scalars], dim=1).half(), stable, torch.arange(4000) // 4)
     verdict = learn(model, examples, print_nothing)
     assert verdict.examples == 400
     assert verdict.judged is not None
@@ -70,7 +70,7 @@ def test_what_was_learned_is_what_the_model_judges_by(build: str) -> None:
         degrees[0, :, 0] = 9 - NEAR - (left - near)
     with torch.no_grad():
         judged = model.judge(rows[None], scalars[None, :, 0].exp(), degrees, path)[0]
-    assert ((judged > 0.5) == stood).float().mean() > 0.85
+    assert ((judged > 0.5) == stable).float().mean() > 0.85
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
@@ -98,7 +98,7 @@ def test_a_judge_is_added_and_nothing_else_changes(kept: bool, precision: str, t
             )
 
 
-def rows(model: Transformer, spoken: Spoken, path: list[int]) -> list[Row]:
+def rows(model: Transformer, spoken: LiveTranslation, path: list[int]) -> list[Row]:
     backend = TorchBackend(model)
     slot = backend.open()
     backend.read([(slot, spoken.source)])
@@ -113,19 +113,19 @@ def test_a_proposal_stands_if_it_is_what_the_model_says_having_heard_all(monkeyp
     spoken = []
     for length in (4, 9, 9, 13, 20):
         source, target = ([*chance.choices(range(3, 20), k=length), EOS] for _ in range(2))
-        spoken.append(Spoken(source, target, sorted(chance.choices(range(1, length + 2), k=length + 1))))
+        spoken.append(LiveTranslation(source, target, sorted(chance.choices(range(1, length + 2), k=length + 1))))
     examples = gather(model, spoken, 1, print_nothing)
     seen = 0
     for number, one in enumerate(spoken):
         proposed, whole = rows(model, one, one.path), rows(model, one, [len(one.source)] * len(one.path))
         counted = [t for t, g in enumerate(one.path) if g < len(one.source) and proposed[t].candidate != EOS]
         mine = examples.sentence == number
-        assert examples.stood[mine].tolist() == [proposed[t].candidate == whole[t].candidate for t in counted]
+        assert examples.stable[mine].tolist() == [proposed[t].candidate == whole[t].candidate for t in counted]
         sure = examples.features[mine, model.config.width].float().exp().tolist()
         assert sure == pytest.approx([proposed[t].confidence for t in counted], rel=2e-3)
         seen += len(counted)
-    assert seen == len(examples.stood) > 20
-    assert 0 < examples.stood.float().mean() < 1
+    assert seen == len(examples.stable) > 20
+    assert 0 < examples.stable.float().mean() < 1
 
 
 def test_a_judge_takes_the_place_of_another(tmp_path: Path) -> None:
@@ -148,17 +148,17 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
 def test_lines_are_drawn_from_text_or_from_what_was_prepared(tmp_path: Path, toy_data: Path) -> None:
     text = tmp_path / "text"
     text.write_text("\n".join(LINES), "utf-8")
-    assert drawn(text, 5, 1, TOY) == drawn(text, 5, 1, TOY) != drawn(text, 5, 2, TOY)
-    assert set(drawn(text, 5, 1, TOY)) <= set(LINES)
-    assert len(drawn(text, 1000, 1, TOY)) == len(LINES)
+    assert sample_lines(text, 5, 1, TOY) == sample_lines(text, 5, 1, TOY) != sample_lines(text, 5, 2, TOY)
+    assert set(sample_lines(text, 5, 1, TOY)) <= set(LINES)
+    assert len(sample_lines(text, 1000, 1, TOY)) == len(LINES)
     run = train(Recipe.load("tiny", SMALL), toy_data, tmp_path / "run")
-    taken = drawn(toy_data, 20, 1, run)
+    taken = sample_lines(toy_data, 20, 1, run)
     assert len(taken) == 20
     assert set(taken) <= {pair.source for pair in toy.sentences(200, TOY_SEEDS["train"])}
     with pytest.raises(DataError, match="holds no prepared data"):
-        drawn(tmp_path, 5, 1, run)
+        sample_lines(tmp_path, 5, 1, run)
     with pytest.raises(UsageError, match="was prepared with another source vocabulary than that of de-en"):
-        drawn(toy_data, 5, 1, Path("de-en"))
+        sample_lines(toy_data, 5, 1, Path("de-en"))
 
 
 def test_who_has_a_judge_has_a_name_of_its_own_and_asks_it(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ class DegreeFindings:
     pairs: int
     paths: tuple[Path, ...]
     progress: tuple[float, ...] = ()  # mean d with the whole source, by how much of the target is written
-    offset: tuple[float, ...] = ()  # and by how far the source token lies ahead of the diagonal
+    offset: tuple[float, ...] = ()  # and by how far the source token is ahead of the diagonal
     behaviour: tuple[Behaviour, ...] = ()
 
 

@@ -115,7 +115,7 @@ def typos(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
 
 
 def repeated(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
-    """One word in ten stands twice."""
+    """One word in ten is repeated."""
     return [(_each(source, draw, lambda word: [word, word]), reference) for source, reference in pairs]
 
 

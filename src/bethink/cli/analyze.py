@@ -26,7 +26,7 @@ def add(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "analyze",
-        "look closer: what the degree knows, what users feel",
+        "analyse models and policies: degree, alignment, ablation, speed, delay",
         "The analyses of the paper, and some that users ask for. Each prints tables and, with --out, writes them as Markdown beside "
         "the numbers as JSON and a picture as SVG.",
         (
@@ -115,10 +115,10 @@ def _add_degree(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "degree",
-        "what the translation degree knows, and how a verdict on it would do",
+        "how well the translation degree predicts that a word can be written",
         "Gives the model the target of aligned pairs and weighs it token by token along wait-k paths. How well do the rise of the "
         "degree, the model's confidence, and both together tell whether the source of a token has been read (AUC)? How does d agree "
-        "with what has been translated, how does it grow, how large are its rises? And what does a policy make of it?",
+        "with what has been translated, how does it grow, how large are its rises? And how does a policy decide by it?",
         (
             "--model toy",
             "--source rwth.de --target rwth.en --alignment rwth.talp --policy pe:k=3,rho=0.2,r=4 --out analyses",
@@ -143,9 +143,9 @@ def _add_alignment(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "alignment",
-        "sufficiency and necessity of what policies read, against gold alignments",
+        "whether policies read enough and not too much, by gold alignments",
         "Runs policies along given targets: each decides by what the model says, while the words are the gold ones. Sufficiency is "
-        "the share of aligned words whose source had been read when they were begun; necessity how much of what was read was needed "
+        "the share of aligned words whose source had been read when they were begun; necessity the share of what was read that was needed "
         "for them.",
         ("--model toy", "--source rwth.de --target rwth.en --alignment rwth.talp --policy wait-k:3 pe:k=3,rho=0.2,r=4"),
         _alignment,
@@ -202,7 +202,7 @@ def _add_ablation(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "ablation",
-        "what each part is worth: systems side by side, with bootstrap confidence",
+        "compare systems on one test set, with bootstrap confidence",
         "Reads the results of several evaluations of the same test set and compares every system with the first: AL, BLEU, their "
         "differences, the 95 % interval and the probability that the difference is chance.",
         ("ped=results/ped no-pe=results/no-pe no-disturbed=results/plain", "results/a results/b --policy wait-k:5"),
@@ -237,7 +237,7 @@ def _add_speed(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "speed",
-        "what policies cost, as ratios to the first of them",
+        "time per token of each policy, relative to the first",
         "Translates the same sentences with every policy in turn, several times over, and reports time per written token as a ratio "
         "to the first policy, beside the model calls and decoder rows that it took.",
         ("--policy wait-k:3 pe:k=3", "--source test.de --streams 64"),
@@ -269,15 +269,15 @@ def _add_lag(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "lag",
-        "how far behind the speaker a reader is, computing included",
-        "Says a text word by word at a given pace to one session and notes when each translated word is shown: p50, p95 and p99 of "
-        "how long after the last word heard (what computing costs) and after the word at the same place of the sentence (what the "
-        "reader feels).",
+        "delay between speaker and reader, computing included",
+        "Feeds a text word by word at a given pace to one session and measures when each translated word is shown: p50, p95 and p99 of "
+        "the time since the last word read (what computing costs) and since the word at the same place of the sentence (what the "
+        "reader experiences).",
         ("--source talk.de --wpm 150", "--model toy --policy wait-k:3 pe:k=1,rho=0.2,r=8"),
         _lag,
     )
     made.add_argument("--source", metavar="FILE", help="the text (default: the toy language's, if the model speaks it)")
-    made.add_argument("--limit", type=count, default=200, metavar="N", help="say N lines (default: 200)")
+    made.add_argument("--limit", type=count, default=200, metavar="N", help="use N lines (default: 200)")
     wpm = "words per minute of the speaker (default: 150)"
     made.add_argument("--wpm", type=above_zero, default=150.0, metavar="N", help=wpm)
     add_policy(made, several=True)
@@ -303,7 +303,7 @@ def _add_robustness(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "robustness",
-        "what is lost when the source is not clean",
+        "quality and latency when the source is noisy",
         "Translates the same test set without punctuation, in lower case, mistyped, stuttered, five sentences in one, and half "
         "translated; reports BLEU and AL lost, and counts empty outputs and endless repetitions.",
         ("--source test.de --target test.en --policy wait-k:5 pe:k=3",),
@@ -326,7 +326,7 @@ def _add_redraw(kinds: Verbs) -> None:
     made = verb(
         kinds,
         "redraw",
-        "tables and pictures again, from the numbers alone",
+        "make tables and pictures again from saved numbers",
         "Reads the JSON that an analysis wrote and makes its tables and pictures again, without a model or a text.",
         ("analyses/*.json --out slides",),
         _redraw,

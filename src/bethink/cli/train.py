@@ -139,11 +139,11 @@ def _add_judge(verbs: Verbs) -> None:
 
 def run_judge(args: argparse.Namespace) -> int:
     with _extra("training a judge"):
-        from bethink.train.judge import drawn, judge
-    chosen = drawn(Path(args.source), args.lines, args.seed, Path(args.folder))
-    with bars() as told:
+        from bethink.train.judge import judge, sample_lines
+    chosen = sample_lines(Path(args.source), args.lines, args.seed, Path(args.folder))
+    with bars() as progress:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
-        verdict = judge(Path(args.folder), chosen, Path(args.to), told=told, **options)
+        verdict = judge(Path(args.folder), chosen, Path(args.to), progress=progress, **options)
     judged, confidence = ("none" if auc is None else f"{auc:.3f}" for auc in (verdict.judged, verdict.confidence))
     print(
         f"{verdict.examples:,} held-out tokens, {verdict.stability:.1%} of which did not change: AUC of the judge {judged}, of the "

@@ -35,7 +35,7 @@ def save(
 ) -> Path:
     """The checkpoint after `update` updates."""
     path = run / "checkpoints" / f"step-{update:08d}"
-    with failure_told(f"the checkpoint of update {update}", run), new_folder(path) as temporary:
+    with disk_errors(f"the checkpoint of update {update}", run), new_folder(path) as temporary:
         write_atomically(temporary / WEIGHTS, safetensors.torch.save(_on_cpu(weights)))
         write_atomically(temporary / OPTIMIZER, safetensors.torch.save(_on_cpu(moments)))
         write_atomically(temporary / STATE, as_json({"update": update, **state}))
@@ -157,7 +157,7 @@ def average(run: Path, last: int | None = None) -> Path:
             mean[name] += tensor
     weights = {name: (tensor / len(chosen)).float() for name, tensor in mean.items()}
     about = {"checkpoints": [path.name for path in chosen], **read_state(chosen[-1])}
-    with failure_told("the averaged model", run):
+    with disk_errors("the averaged model", run):
         return write_model(run, weights, about)
 
 
@@ -197,7 +197,7 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def failure_told(what: str, run: Path) -> Iterator[None]:
+def disk_errors(what: str, run: Path) -> Iterator[None]:
     """Turn an error of the file system into a sentence for the user."""
     try:
         yield

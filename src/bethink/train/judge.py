@@ -38,7 +38,7 @@ from bethink.train.losses import shift
 from bethink.translator import Translator
 
 # the policies of the live translations, from fast to careful
-MANNERS = (
+POLICIES = (
     *("wait-k:1", "wait-k:3", "wait-k:5", "wait-k:k=1,rate=1.2", "wait-k:k=3,rate=1.2"),
     *("weigh:k=1", "weigh:k=2", "weigh:k=2,rho=0.6"),
 )
@@ -55,26 +55,26 @@ SAMPLE = 50_000  # examples that mean and standard deviation are estimated from
 
 JUDGED = b"\nA judge was added by `bethink judge`. What stands above of scores of the policy `weigh` was measured before that.\n"
 
-Told = Callable[[str, int, int], None]  # reports progress: what is being done, how much is done, how much in all
+Progress = Callable[[str, int, int], None]  # reports progress: what is being done, how much is done, how much in all
 
 
 def print_nothing(what: str, done: int, total: int) -> None:
     """Report no progress."""
 
 
-def drawn(source: Path, count: int, seed: int, model: Path) -> list[str]:
+def sample_lines(source: Path, count: int, seed: int, model: Path) -> list[str]:
     """So many random lines of a text file, or of a folder of prepared data with the model's vocabulary."""
-    lot = random.Random(seed)
+    rng = random.Random(seed)
     if not source.is_dir():
         lines = list(read_lines(source))
-        return lot.sample(lines, min(count, len(lines)))
+        return rng.sample(lines, min(count, len(lines)))
     about, side = manifest(source)["source"], Side(source, "train.source")
     words = load_vocabulary(source / about["file"], about["kind"])
     if not alike(words, Folder.open(find(model)).source):
         raise UsageError(
             f"{source} was prepared with another source vocabulary than that of {model}; give text with --source"
         )
-    chosen = lot.sample(range(len(side.lengths)), min(count, len(side.lengths)))
+    chosen = rng.sample(range(len(side.lengths)), min(count, len(side.lengths)))
     return [words.decode(side.ids[side.offsets[n] : side.offsets[n + 1]].tolist()) for n in chosen]
 
 
@@ -93,7 +93,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class LiveTranslation:
     """One live translation."""
 
     source: list[int]
@@ -105,7 +105,7 @@ class Spoken:
 class Examples:
     # N (D 3): the decoder row, then the logarithms of confidence, of all that is untranslated, and of that at the end
     features: Tensor
-    stood: Tensor  # N: whether the proposal was stable
+    stable: Tensor  # N: whether the proposal was stable
     sentence: Tensor  # N: the number of its sentence
 
 
@@ -117,7 +117,7 @@ def judge(
     seed: int = 1,
     device: str | None = None,
     threads: int = 0,
-    told: Told = print_nothing,
+    progress: Progress = print_nothing,
 ) -> Verdict:
     """Write the model with a judge, trained on its translations of these lines, to the new folder `to`.
 
@@ -132,12 +132,12 @@ def judge(
     plain, place = load_any(folder).eval(), devices.choose(device)
     translator = Translator(folder.path, device=device if folder.has(WEIGHTS) else None, threads=threads)
     together = TOGETHER * 8 if folder.has(WEIGHTS) and place.type == "cuda" else TOGETHER
-    spoken = list(speak(translator, lines, random.Random(seed), told, together))
-    examples = gather(plain.to(place), spoken, seed, told)
+    translations = list(translate_live(translator, lines, random.Random(seed), progress, together))
+    examples = gather(plain.to(place), translations, seed, progress)
     made = Transformer(dataclasses.replace(folder.model, judge=HIDDEN)).eval()
     known = {name: tensor for name, tensor in plain.cpu().state_dict().items() if not name.startswith("judge.")}
     made.load_state_dict({**made.state_dict(), **known})
-    verdict = learn(made, examples, told)
+    verdict = learn(made, examples, progress)
     asks = isinstance(parse(folder.policy), Weighing)
     changes = {
         "name": folder.name if folder.model.judge else f"{folder.name}-judged",
@@ -149,32 +149,30 @@ def judge(
     return verdict
 
 
-def speak(
-    translator: Translator, lines: Sequence[str], chance: random.Random, told: Told, together: int = TOGETHER
-) -> Iterator[Spoken]:
+def translate_live(
+    translator: Translator, lines: Sequence[str], rng: random.Random, progress: Progress, together: int = TOGETHER
+) -> Iterator[LiveTranslation]:
     """Translate the lines live, each with a random policy."""
-    texts = list(
-        dict.fromkeys(line for line in lines if line.strip())
-    )  # distinct, so that no held-out line is trained on
-    manners = [chance.randrange(len(MANNERS)) for _ in texts]
+    texts = list(dict.fromkeys(line for line in lines if line.strip()))  # distinct: no held-out line is trained on
+    choices = [rng.randrange(len(POLICIES)) for _ in texts]
     done = 0
-    for number, manner in enumerate(MANNERS):
-        mine = [text for text, chosen in zip(texts, manners, strict=True) if chosen == number]
-        for translation in translator.translate_many(mine, manner, batch=together):
+    for number, policy in enumerate(POLICIES):
+        mine = [text for text, choice in zip(texts, choices, strict=True) if choice == number]
+        for translation in translator.translate_many(mine, policy, batch=together):
             reads = [step.token for step in translation.steps if step.action is Action.READ]
             done += 1
-            told("translating", done, len(texts))
+            progress("translating", done, len(texts))
             if translation.writes:
-                yield Spoken(reads, [step.token for step in translation.writes], translation.path)
+                yield LiveTranslation(reads, [step.token for step in translation.writes], translation.path)
 
 
 @torch.inference_mode()
-def gather(model: Transformer, spoken: Sequence[Spoken], seed: int, told: Told) -> Examples:
+def gather(model: Transformer, translations: Sequence[LiveTranslation], seed: int, progress: Progress) -> Examples:
     """Propose every token with several prefixes and note whether the proposal is stable."""
     place = model.positions.device
     generator = torch.Generator(place).manual_seed(seed)
     found: list[Examples] = []
-    ordered = sorted(enumerate(spoken), key=lambda each: len(each[1].target))
+    ordered = sorted(enumerate(translations), key=lambda each: len(each[1].target))
     seen = 0
     for batch in _batches(ordered):
         numbers = torch.tensor([number for number, _ in batch])
@@ -184,15 +182,15 @@ def gather(model: Transformer, spoken: Sequence[Spoken], seed: int, told: Told) 
         )
         found += _proposals(model, source, target, path, numbers, generator)
         seen += len(batch)
-        told("weighing its words", seen, len(spoken))
+        progress("weighing its words", seen, len(translations))
     if not found:
         raise TrainingError("there is nothing to learn from: the model said nothing to these lines")
     names = [field.name for field in dataclasses.fields(Examples)]
     return Examples(*(torch.cat([getattr(example, name) for example in found]) for name in names))
 
 
-def _batches(ordered: Sequence[tuple[int, Spoken]]) -> Iterator[list[tuple[int, Spoken]]]:
-    batch: list[tuple[int, Spoken]] = []
+def _batches(ordered: Sequence[tuple[int, LiveTranslation]]) -> Iterator[list[tuple[int, LiveTranslation]]]:
+    batch: list[tuple[int, LiveTranslation]] = []
     size = 0
     for number, one in ordered:
         size = max(size, len(one.source), len(one.target))
@@ -239,7 +237,7 @@ def _nearby(path: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor
     return (path + aside + jitter).clamp(min=1).cummax(dim=1).values.minimum(lengths)
 
 
-def learn(model: Transformer, examples: Examples, told: Told) -> Verdict:
+def learn(model: Transformer, examples: Examples, progress: Progress) -> Verdict:
     """Train the model's judge and test it on held-out sentences."""
     assert model.judge is not None
     held_out = examples.sentence % HELD_OUT == 0
@@ -249,21 +247,23 @@ def learn(model: Transformer, examples: Examples, told: Told) -> Verdict:
     some = examples.features[learned[torch.randint(len(learned), (SAMPLE,))]].float()
     mean, spread = some.mean(dim=0), some.std(dim=0)
     spread = spread.where(spread > CONSTANT, 1.0)
-    network = _fit(examples, learned, mean, spread, model.config.judge, told)
+    network = _fit(examples, learned, mean, spread, model.config.judge, progress)
     _fill(model.judge, network, mean, spread)
     with torch.no_grad():
         found = network((examples.features[held_out].float() - mean) / spread).squeeze(-1)
-    stood = examples.stood[held_out].numpy()
+    stable = examples.stable[held_out].numpy()
     confidence = examples.features[held_out, model.config.width].float()
     return Verdict(
         examples=int(held_out.sum()),
-        stability=float(stood.mean()),
-        judged=separation(found.double().numpy(), stood),
-        confidence=separation(confidence.double().numpy(), stood),
+        stability=float(stable.mean()),
+        judged=separation(found.double().numpy(), stable),
+        confidence=separation(confidence.double().numpy(), stable),
     )
 
 
-def _fit(examples: Examples, learned: Tensor, mean: Tensor, spread: Tensor, hidden: int, told: Told) -> nn.Sequential:
+def _fit(
+    examples: Examples, learned: Tensor, mean: Tensor, spread: Tensor, hidden: int, progress: Progress
+) -> nn.Sequential:
     network = nn.Sequential(nn.Linear(len(mean), hidden), nn.ReLU(), nn.Dropout(DROPOUT), nn.Linear(hidden, 1))
     steps = min(MOST, max(LEAST, EPOCHS * len(learned) // BATCH))
     optimizer = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=1e-4)
@@ -271,12 +271,12 @@ def _fit(examples: Examples, learned: Tensor, mean: Tensor, spread: Tensor, hidd
     for step in range(steps):
         chosen = learned[torch.randint(len(learned), (BATCH,))]
         found = network((examples.features[chosen].float() - mean) / spread).squeeze(-1)
-        loss = F.binary_cross_entropy_with_logits(found, examples.stood[chosen].float())
+        loss = F.binary_cross_entropy_with_logits(found, examples.stable[chosen].float())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         schedule.step()
-        told("learning", step + 1, steps)
+        progress("learning", step + 1, steps)
     return network.eval()
 
 

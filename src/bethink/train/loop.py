@@ -67,7 +67,7 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> bo
         return False
     if run.exists() and any(run.iterdir()):
         raise TrainingError(f"{run} is in use and is not a run; give another folder with --run")
-    with checkpoint.failure_told("the run", run), new_folder(run) as folder:
+    with checkpoint.disk_errors("the run", run), new_folder(run) as folder:
         for file in (about["source"]["file"], about["target"]["file"]):
             write_atomically(folder / file, (data / file).read_bytes())
         write_atomically(folder / checkpoint.DATA, checkpoint.as_json(about))

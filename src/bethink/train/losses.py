@@ -143,7 +143,7 @@ def bags(words: Tensor, sizes: Tensor, evenly: float) -> tuple[Tensor, Tensor]:
     As in the authors' code, the bag gets 1 - SMOOTHING, and every word outside it an equal share of the rest.
     """
     same = words[:, :, None] == words[:, None, :]  # B W W
-    first = ~same.tril(diagonal=-1).any(dim=-1) & (words != PAD)  # B W: where a word stands for the first time
+    first = ~same.tril(diagonal=-1).any(dim=-1) & (words != PAD)  # B W: the first occurrence of each word
     inside = readable_mask(sizes, words.shape[1]) & (words != PAD)[:, None]  # B T W
     counts = inside.float() @ same.float()
     in_bag = inside & first[:, None]

@@ -65,7 +65,7 @@ def prepare(
         _require_same(out_dir, asked)
         console.print(f"{out_dir} is prepared already", highlight=False, markup=False)
         return out_dir
-    with _told(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
+    with _disk_errors(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
         known = {side: load_vocabulary(path, kind) for side, (path, kind) in words.items()}
         made = Preparation(recipe, data_dir, folder, progress, known).run()
         write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": _fingerprint(folder)}))
@@ -281,7 +281,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def _told(folder: Path) -> Iterator[None]:
+def _disk_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
