@@ -26,7 +26,7 @@ def add(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "analyze",
-        "analyse models and policies: degree, alignment, ablation, speed, delay",
+        "measure the degree, paths, systems, noise, delay and speed",
         "The analyses of the paper, and some that users ask for. Each prints tables and, with --out, writes them as Markdown beside "
         "the numbers as JSON and a picture as SVG.",
         (
