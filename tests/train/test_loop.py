@@ -309,3 +309,13 @@ def test_a_degree_taught_by_links_needs_links(toy_data: Path, tmp_path: Path) ->
     with pytest.raises(DataError, match=r"data\.align=true"):
         loop.train(Recipe.load("tiny", ["system=ped", "losses.degree=1"]), toy_data, tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_slow_beginning_is_announced(
+    tmp_path: Path, toy_data: Path, small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loop.train(small(), toy_data, tmp_path / "fast")
+    assert "an update takes" not in capsys.readouterr().err
+    monkeypatch.setattr(loop, "PATIENCE", 0.0)
+    loop.train(small(), toy_data, tmp_path / "slow")
+    assert "s here, all of them about 0 min; a line follows every 2 updates" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,6 +30,10 @@ from bethink.train.recipe import Recipe, TrainConfig, differences
 from bethink.train.units import Counter, WordCounter, count_tokens
 
 NEW = ("model.capsules.", "constraints.")  # parameters that fine-tuning to PED adds to a base model
+FIRST, PATIENCE = (
+    3,
+    60.0,
+)  # updates after which slowness is announced; seconds to the first line of the log from which it is
 BOUNDED = 8  # the bounds of L_T are computed from so many updates
 MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's names for its running means
 SMALLEST_RATE = 1e-7  # where warm-up begins
@@ -155,6 +160,7 @@ class Trainer:
     def _updates(self, ahead: ThreadPoolExecutor, log: Log | None) -> None:
         totals = Totals(self.group.device)
         following = self._prepare(ahead, self.done)
+        start, began = self.done, time.perf_counter()
         while self.done < self.config.updates:
             update = following.result()
             following = self._prepare(ahead, self.done + 1)
@@ -162,7 +168,17 @@ class Trainer:
             self.done += 1
             if log:
                 log.advance(self.done)
+                if self.done - start == FIRST:
+                    self._announce_slowness(log, (time.perf_counter() - began) / FIRST)
             totals = self._pause(totals, log)
+
+    def _announce_slowness(self, log: Log, seconds: float) -> None:
+        """So that nobody waits in vain for the first line of the log; on a GPU the first updates say little."""
+        if self.group.device.type == "cpu" and seconds * self.config.log > PATIENCE:
+            left = seconds * (self.config.updates - self.done) / 60
+            log.say(
+                f"an update takes {seconds:.1f} s here, all of them about {left:,.0f} min; a line follows every {self.config.log} updates"
+            )
 
     def _opening(self) -> str:
         size = sum(parameter.numel() for parameter in self.objective.parameters())
