@@ -81,7 +81,7 @@ def test_evaluate_and_plot_know_it(capsys: pytest.CaptureFixture[str], tmp_path:
     ]
     run(capsys, "evaluate", "--model", "toy", *files, "--policy", SPEC, "offline", "wait-k:2")
     results = json.loads((tmp_path / "r" / "results.json").read_text())["results"]
-    assert results[0]["policy"] == f"{SPEC},marks=.%2C;:!?"
+    assert results[0]["policy"] == f"{SPEC},marks=.%2C;:!?,sure=0.4"
     run(capsys, "plot", str(tmp_path / "r"), "--out", str(tmp_path / "curves.svg"))
     assert (tmp_path / "curves.svg").stat().st_size > 1000
 
@@ -89,8 +89,8 @@ def test_evaluate_and_plot_know_it(capsys: pytest.CaptureFixture[str], tmp_path:
 def test_help_lists_it_once_it_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     load(SPEC)
     shown = run(capsys, "translate", "--help")
-    assert f"{SPEC},marks=.%2C;:!?" in shown
-    assert "Writes only at punctuation marks" in shown
+    assert f"{SPEC},marks=.%2C;:!?,sure=0.4" in shown
+    assert "Writes after a punctuation mark" in shown
 
 
 def asked(url: str, body: dict[str, str] | None = None) -> Any:
@@ -203,10 +203,31 @@ def test_nothing_is_written_before_something_is_read() -> None:
 
 
 def test_a_policy_that_looks_at_what_it_did_not_ask_for_is_told_what_to_ask_for() -> None:
-    with pytest.raises(UsageError, match=r"'needs' must return <Need.CANDIDATE: 1>"):
+    with pytest.raises(UsageError, match=r"set its ceiling to Need.CANDIDATE"):
         Translator("toy", threads=1).translate(SPEECH, Greedy())
 
     class Modest(Greedy):
         ceiling: ClassVar[Need] = Need.CANDIDATE
 
     assert Translator("toy", threads=1).translate(SPEECH, Modest())
+
+
+@dataclass(frozen=True)
+class Silent(Policy):
+    def decide(self, view: View) -> Decision:
+        return None  # type: ignore[return-value]
+
+
+def test_a_policy_that_decides_nothing_is_told_what_to_return() -> None:
+    with pytest.raises(UsageError, match="decide must return READ or WRITE, not None"):
+        Translator("toy", threads=1).translate(SPEECH, Silent())
+
+
+def test_own_policies_are_named_in_several_ways_and_a_misspelled_one_is_told() -> None:
+    wanted = load(f"{SPEC},sure=0.5")
+    assert load(f"{SPEC}:sure=0.5") == load(f"{MODULE}.py:Punctuation,sure=0.5") == wanted
+    with pytest.raises(
+        UsageError,
+        match=r"no class in punctuation_policy named 'Punctuatoin'; there are Punctuation. Did you mean 'Punctuation'",
+    ):
+        load(f"{MODULE}:Punctuatoin")

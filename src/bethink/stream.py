@@ -115,7 +115,7 @@ class Stream:
     def _row(self, ahead: int) -> Row:
         if ahead >= len(self._rows):
             raise UsageError(
-                f"policy {self.policy} looks at what it did not ask for; its 'needs' must return {Need(ahead + 1)!r} here"
+                f"policy {self.policy} looks at what it did not ask for; set its ceiling to Need.{Need(min(ahead + 1, 2)).name}"
             )
         return self._rows[ahead]
 
@@ -207,6 +207,8 @@ class Stream:
             hopeless = need is Need.LOOKAHEAD and self._rows and self.policy.cannot_pass(self)
             return NO_EVIDENCE if hopeless else self._request(need)
         decision = certain or self.policy.decide(self)
+        if not isinstance(decision, Decision):
+            raise UsageError(f"policy {self.policy}: decide must return READ or WRITE, not {decision!r}")
         if decision.action is Action.WRITE and not self._rows:
             return self._request(Need.CANDIDATE)
         if decision.action is Action.WRITE and self._premature(ended):

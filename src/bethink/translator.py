@@ -187,7 +187,7 @@ def _load(folder: folders.Folder, backend: str | None, device: str | None, threa
     if backend not in (None, "onnx", "torch"):
         raise unknown("backend", backend, ("onnx", "torch"))
     if type(threads) is not int or not 0 <= threads <= MOST_THREADS:
-        raise UsageError(f"threads is {threads}, expected 1 to {MOST_THREADS}, or 0 for as many as there are cores")
+        raise UsageError(f"threads is {threads}, expected 1 to {MOST_THREADS}, or none for as many as there are cores")
     if backend == "onnx" and device is not None:
         raise UsageError(f"device {device} is for the torch backend; the onnx backend runs on the CPU")
     if backend != "torch" and device is None and folder.has("decoder.onnx"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -156,3 +157,9 @@ def test_what_makes_a_policy_slower_moves_along_its_line() -> None:
         == plots.line_of("pe:k=5,rho=0.3,r=2")
         != plots.line_of("pe:k=1,rho=0.3,r=6")
     )
+
+
+def test_results_of_different_test_sets_share_no_picture(tmp_path: Path) -> None:
+    other = replace(RESULTS[0], test="another")
+    with pytest.raises(DataError, match="of different test sets, so they do not compare"):
+        plots.curves([RESULTS[1], other], tmp_path / "a.svg")

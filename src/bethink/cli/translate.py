@@ -68,7 +68,7 @@ def add(verbs: Verbs) -> None:
         run,
     )
     width = max(map(len, FIELDS)) + 2
-    made.epilog = f"{made.epilog}\n\nfields of --json (empty ones are left out; times are in milliseconds, as in docs/protocol.md):\n"
+    made.epilog = f"{made.epilog}\n\nfields of --json (those without a value are left out; times in milliseconds; see docs/protocol.md):\n"
     made.epilog += "\n".join(f"  {name:{width}}{what}" for name, what in FIELDS.items())
     made.add_argument("file", nargs="?", metavar="FILE", help="the text to translate, UTF-8 (default: standard input)")
     add_model(made)

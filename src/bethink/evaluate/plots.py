@@ -59,6 +59,10 @@ def curves(
     """
     if not results:
         raise DataError("there are no results to draw; give at least one results.json of 'bethink evaluate'")
+    if len({result.test for result in results}) > 1:
+        raise DataError(
+            "these results are of different test sets, so they do not compare; draw a picture for each test set"
+        )
     chosen = quality_profile or ("paper" if profile == "paper" else "standard")
     halves = {key: interval(log, quality, chosen) for key, log in (logs or {}).items()}
     with figure_in(out, (5.6, 3.7)) as figure:

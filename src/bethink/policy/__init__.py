@@ -8,6 +8,7 @@ a frozen dataclass, a pure function of what it sees, with a one-line text form u
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,11 @@ def load(text: str) -> Policy:
     name, _ = _split(text)
     module, _, attribute = name.partition(":")
     if name not in RULES and module.replace(".", "").isidentifier() and attribute.isidentifier():
-        kind: Any = getattr(_imported(module), attribute, None)
+        found = _imported(module)
+        if not hasattr(found, attribute):
+            own = [name for name, each in vars(found).items() if isinstance(each, type) and each.__module__ == module]
+            raise unknown(f"class in {module}", attribute, own)
+        kind: Any = getattr(found, attribute)
         frozen = getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
         if not (frozen and issubclass(kind, Policy)):
             raise UsageError(f"{name} is not a policy; expected a frozen dataclass that extends bethink.policy.Policy")
@@ -104,8 +109,10 @@ def load(text: str) -> Policy:
 def _split(text: str) -> tuple[str, str]:
     """The name and the settings of wait-k:k=3 or module:Class,k=3."""
     name, _, rest = text.strip().partition(":")
-    if name not in RULES and rest.partition(",")[0].isidentifier():
-        attribute, _, rest = rest.partition(",")
+    name = name.removesuffix(".py")
+    attribute = re.split("[,:]", rest, maxsplit=1)[0]
+    if name not in RULES and attribute.isidentifier():
+        rest = rest[len(attribute) + 1 :]
         name = f"{name}:{attribute}"
     return name, rest
 
