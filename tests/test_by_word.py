@@ -21,7 +21,7 @@ from bethink.trace import Step
 from bethink.translator import Translator
 from tests import naive
 from tests.fake import FakeBackend
-from tests.test_engine import outcome, words
+from tests.test_engine import interleaved, outcome, words
 
 SPECS = [
     "wait-k:1,unit=word",
@@ -85,18 +85,7 @@ def test_interleaved_is_alone(jobs: list[tuple[str, list[list[int]]]], seed: int
     expected = [alone(backend, spec, source) for spec, source in jobs]
     engine = Engine(backend, batch=3)
     streams = [engine.open(parse(spec), VOCABULARY) for spec, _ in jobs]
-    pending = {stream: [*source] for stream, (_, source) in zip(streams, jobs, strict=True)}
-    while pending:
-        stream = chance.choice(list(pending))
-        if pending[stream]:
-            engine.feed(stream, pending[stream].pop(0))
-        else:
-            engine.close(stream)
-            del pending[stream]
-        for _ in range(chance.randrange(3)):
-            engine.round()
-    engine.run()
-    assert [stream.take() for stream in streams] == expected
+    assert interleaved(engine, streams, [source for _, source in jobs], chance) == expected
 
 
 def test_a_comma_is_no_word() -> None:

@@ -78,7 +78,14 @@ def test_interleaved_is_alone(jobs: list[tuple[str, list[list[int]]]], seed: int
     expected = [alone(backend, parse(spec), source) for spec, source in jobs]
     engine = Engine(backend, batch=batch)
     streams = [engine.open(parse(spec)) for spec, _ in jobs]
-    pending = {stream: [*source] for stream, (_, source) in zip(streams, jobs, strict=True)}
+    assert interleaved(engine, streams, [source for _, source in jobs], chance) == expected
+
+
+def interleaved(
+    engine: Engine, streams: Sequence[Stream], sources: Sequence[list[list[int]]], chance: random.Random
+) -> list[list[Step]]:
+    """The steps of each stream, when all hear their words at random moments."""
+    pending = {stream: [*source] for stream, source in zip(streams, sources, strict=True)}
     while pending:
         stream = chance.choice(list(pending))
         if pending[stream]:
@@ -89,7 +96,7 @@ def test_interleaved_is_alone(jobs: list[tuple[str, list[list[int]]]], seed: int
         for _ in range(chance.randrange(3)):
             engine.round()
     engine.run()
-    assert [stream.take() for stream in streams] == expected
+    return [stream.take() for stream in streams]
 
 
 def test_writes_cost_one_round_and_reads_at_most_two() -> None:
