@@ -68,7 +68,7 @@ def _run(argv: Sequence[str]) -> int:
         args, rest = top.parse_known_args(argv)
     except SystemExit as done:  # after --help and --version
         return int(done.code or 0)
-    _take_settings(args, rest, argv[0])
+    _take_settings(args, rest, _command(top, argv))
     code: int = args.run(args)
     return code
 
@@ -79,20 +79,34 @@ def _require_stdout() -> None:
         raise DataError("there is no standard output to write to; send it to /dev/null if it is not wanted")
 
 
-def _take_settings(args: argparse.Namespace, rest: Sequence[str], name: str) -> None:
+def _take_settings(args: argparse.Namespace, rest: Sequence[str], command: argparse.ArgumentParser) -> None:
     """Argparse accepts `key=value` only right after the recipe; accept it after flags too."""
-    wrong = [word for word in rest if word.startswith("-") or not hasattr(args, "settings")]
-    if wrong:
-        raise UsageError(f"unrecognized arguments: {' '.join(wrong)}; see: bethink {name} --help")
+    if (flag := next((word for word in rest if word.startswith("-")), None)) is not None:
+        raise unknown(f"option of {command.prog}", flag.partition("=")[0], list(command._option_string_actions))
+    if rest and not hasattr(args, "settings"):
+        raise UsageError(f"unrecognized arguments: {' '.join(rest)}; see: {command.prog} --help")
     if rest:
         args.settings = [*args.settings, *rest]
 
 
 def _require_verb(name: str, top: argparse.ArgumentParser) -> None:
     """For an unknown command, suggest a similar one; argparse does not."""
-    verbs = next(action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction))
-    if not name.startswith("-") and name not in verbs:
-        raise unknown("command", name, verbs)
+    if not name.startswith("-") and name not in _verbs(top):
+        raise unknown("command", name, _verbs(top))
+
+
+def _verbs(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of its commands, if it has any."""
+    return next((each.choices for each in command._actions if isinstance(each, argparse._SubParsersAction)), {})
+
+
+def _command(top: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.ArgumentParser:
+    """The command that was asked for, as in `bethink analyze degree`."""
+    for word in argv:
+        if word not in _verbs(top):
+            break
+        top = _verbs(top)[word]
+    return top
 
 
 def _fail(error: BaseException) -> int:

@@ -100,7 +100,11 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"the models of --model are named {', '.join(names)}, but each needs a name of its own")
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
-        print(f"bethink: serving {', '.join(names)} on http://{shown}:{port}", file=sys.stderr, flush=True)
+        print(
+            f"bethink: serving {', '.join(names)} on http://{shown}:{port} (Ctrl-C ends it)",
+            file=sys.stderr,
+            flush=True,
+        )
         if not (access.needs_token or is_local(args.host)):
             print(
                 "bethink: anyone who can reach this address can use it; --token-file makes a token necessary",

@@ -116,12 +116,12 @@ class Corpus:
         return len(self.source.lengths)
 
 
-def manifest(folder: Path) -> dict[str, Any]:
+def manifest(folder: Path, recipe: str = "RECIPE") -> dict[str, Any]:
     """The manifest that `prepare` wrote into a folder."""
     path = folder / MANIFEST
     if not path.is_file():
         raise DataError(
-            f"{folder} holds no prepared data ({MANIFEST} is missing); make it with: bethink prepare RECIPE"
+            f"{folder} holds no prepared data ({MANIFEST} is missing); make it with: bethink prepare {recipe}"
         )
     return read_manifest(path, DataError)
 

@@ -48,7 +48,7 @@ FREE = {
 def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, device: str | None = None) -> Path:
     """Start or continue the run in a folder; returns the model folder averaged from its last checkpoints."""
     with processes(device) as group:
-        about, new = manifest(data), False
+        about, new = manifest(data, recipe.name), False
         if group.main:
             if init is not None:
                 checkpoint.origin_of(init)  # raises before a folder is made for a run that cannot begin
