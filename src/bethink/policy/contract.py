@@ -38,11 +38,11 @@ class Progress(Protocol):
 
     @property
     def read(self) -> int:
-        """Source tokens read so far (i)."""
+        """Source tokens read so far (i); whole words if the policy has unit=word."""
 
     @property
     def written(self) -> int:
-        """Target tokens written so far (t - 1)."""
+        """Target tokens written so far (t - 1); whole words if the policy has unit=word, without signs attached to a word."""
 
     @property
     def deferred(self) -> int:
@@ -66,7 +66,7 @@ class View(Progress, Protocol):
 
     @property
     def confidence(self) -> float:
-        """The model's probability of the candidate."""
+        """The model's probability of the candidate, or of the whole word that it begins if the policy has unit=word."""
 
     @property
     def stability(self) -> float:
