@@ -204,8 +204,8 @@ class Stream:
         if need and self._rows and self._premature(ended):
             return EARLY_END
         if len(self._rows) < (need if certain else self._rows_for(need)):
-            hopeless = need is Need.LOOKAHEAD and self._rows and self.policy.cannot_pass(self)
-            return NO_EVIDENCE if hopeless else self._request(need)
+            cannot_pass = need is Need.LOOKAHEAD and self._rows and self.policy.cannot_pass(self)
+            return NO_EVIDENCE if cannot_pass else self._request(need)
         decision = certain or self.policy.decide(self)
         if not isinstance(decision, Decision):
             raise UsageError(f"policy {self.policy}: decide must return READ or WRITE, not {decision!r}")
