@@ -304,7 +304,7 @@ def test_parsing_imports_nothing() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("own_policies:Nobody", "frozen dataclass that extends"),
+        ("own_policies:Nobody", "no class in own_policies named 'Nobody'"),
         ("own_policies:Loose", "frozen dataclass that extends"),
         ("own_policies:Late,l=3", "there are k"),
         ("own_policies:Impostor", "another policy of that name"),

@@ -59,13 +59,16 @@ def test_the_hint_for_an_extra_installs_it(artefacts: tuple[Path, Path], base: E
     base.run("bash", "-c", f"{command} --quiet -c {ROOT / 'constraints.txt'}")
     serve = [base.path / "bin" / "bethink", "serve", "--port", "0", "--model", "toy"]
     with subprocess.Popen(serve, cwd=base.path, stderr=subprocess.PIPE, text=True, env={}) as process:
-        assert process.stderr is not None
-        told, _, address = process.stderr.readline().strip().partition(" on ")
-        assert told == "bethink: serving toy"
-        with urllib.request.urlopen(f"{address}/health", timeout=60) as answer:  # the socket listens already
-            assert json.load(answer)["status"] == "ready"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
+        try:
+            assert process.stderr is not None
+            told, _, address = process.stderr.readline().strip().partition(" on ")
+            assert told == "bethink: serving toy"
+            with urllib.request.urlopen(f"{address}/health", timeout=60) as answer:  # the socket listens already
+                assert json.load(answer)["status"] == "ready"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()  # a server that goes on would keep the test from ending
 
 
 def test_the_hint_in_a_clone_is_one_that_pip_understands(base: Environment) -> None:

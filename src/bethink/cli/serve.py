@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         host, port = listening.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         print(
-            f"bethink: serving {', '.join(names)} on http://{shown}:{port} (Ctrl-C ends it)",
+            f"bethink: serving {', '.join(names)} on http://{shown}:{port}",
             file=sys.stderr,
             flush=True,
         )
