@@ -26,6 +26,7 @@ VERBS = (
     "prepare",
     "train",
     "average",
+    "distill",
     "judge",
     "export",
     "bench",
@@ -131,7 +132,7 @@ def test_a_traceback_only_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["translate", "nowhere.txt"])
 
 
-@pytest.mark.parametrize("verb", ["prepare", "train", "average", "judge", "export"])
+@pytest.mark.parametrize("verb", ["prepare", "train", "average", "distill", "judge", "export"])
 def test_without_torch_the_fix_is_named(
     verb: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +145,7 @@ def test_without_torch_the_fix_is_named(
     argv = {
         "prepare": ["tiny", "--out", "o"],
         "train": ["tiny", "--data", "d", "--run", "r"],
+        "distill": ["run", "--source", "text", "--to", "o"],
         "judge": ["run", "--source", "text", "--to", "o"],
         "export": [str(model), "--to", str(tmp_path / "t")],
     }

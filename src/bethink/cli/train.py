@@ -1,4 +1,4 @@
-"""`bethink prepare`, `train`, `average`, `judge` and `export`: from a corpus to a model folder (with the 'train' extra)."""
+"""`bethink prepare`, `train`, `average`, `distill`, `judge` and `export`: from a corpus to a model folder (with the 'train' extra)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bethink.cli.common import Verbs, add_threads, bars, count, verb
-from bethink.errors import MissingExtra
+from bethink.errors import MissingExtra, UsageError
 
 
 def add(verbs: Verbs) -> None:
     _add_prepare(verbs)
     _add_train(verbs)
     _add_average(verbs)
+    _add_distill(verbs)
     _add_judge(verbs)
     _add_export(verbs)
 
@@ -109,6 +110,55 @@ def run_average(args: argparse.Namespace) -> int:
     with _extra("averaging checkpoints"):
         from bethink.train.checkpoint import average
     print(average(Path(args.folder), args.last))
+    return 0
+
+
+def _add_distill(verbs: Verbs) -> None:
+    made = verb(
+        verbs,
+        "distill",
+        "let a teacher translate the training data of a student",
+        "A teacher, usually larger and trained on whole sentences, translates a corpus in large batches; a student trained on its "
+        "translations learns more easily than from human ones. With prepared data (--data) the result is a prepared folder for 'bethink "
+        "train', made by a teacher with the same vocabularies. With text (--source) the result is a text, line by line, and may come from "
+        "text of one language alone. With --view K the teacher sees only as much of the source as wait-K, so that its translations "
+        "keep the order of the source, and among those of the beam the one is kept that fits the whole sentence best.",
+        (
+            "runs/teacher --data data/de-en --to data/de-en-distilled",
+            "runs/teacher --data data/de-en --to data/de-en-monotone --beam 8 --view 7",
+            "runs/teacher --source speeches.de --to speeches.en",
+        ),
+        run_distill,
+    )
+    made.add_argument("folder", metavar="TEACHER", help="a run of 'bethink train', or a model folder with weights")
+    what = made.add_mutually_exclusive_group(required=True)
+    what.add_argument("--data", metavar="DIR", help="a folder made by 'bethink prepare'")
+    what.add_argument(
+        "--source", metavar="FILE", help="sentences of the source language, one per line, also .gz or .xz"
+    )
+    made.add_argument("--to", required=True, metavar="DIR|FILE", help="the prepared folder, or the text, to create")
+    made.add_argument("--keep", action="store_true", help="with --data: keep the pairs of before beside the new ones")
+    made.add_argument("--beam", type=count, default=1, metavar="N", help="hypotheses kept (default: 1, greedy search)")
+    view = "see the source as wait-K does, for translations in the order of the source (default: see all of it)"
+    made.add_argument("--view", type=count, default=0, metavar="K", help=view)
+    _add_device(made)
+
+
+def run_distill(args: argparse.Namespace) -> int:
+    with _extra("distilling"):
+        from bethink.train.distill import Teacher, distill_data, distill_text
+        from bethink.train.generate import Search
+    if args.keep and not args.data:
+        raise UsageError("--keep is for --data; a text has no pairs of before")
+    with bars() as progress:
+        teacher = Teacher(Path(args.folder), Search(args.beam, args.view), args.device, progress)
+        if args.data:
+            counts = distill_data(teacher, Path(args.data), Path(args.to), keep=args.keep)
+            told = f"{counts['train pairs']:,} training pairs, {counts['left out']:,} left out: their translation did not end"
+        else:
+            told = f"{distill_text(teacher, Path(args.source), Path(args.to)):,} lines translated"
+    print(f"{told}; {teacher.speed:,.0f} tokens/s", file=sys.stderr)
+    print(args.to)
     return 0
 
 

@@ -116,12 +116,17 @@ class Transformer(nn.Module):
         return F.linear(output, self.output_embedding.weight)
 
     def choose(self, output: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The next token at each row and its probability: never PAD or UNK, and not EOS as the very first token."""
+        """The next token at each row and its probability."""
+        scores = self.scores(output, positions)
+        top, candidate = scores.max(dim=-1)
+        return candidate, torch.exp(top - scores.logsumexp(dim=-1))
+
+    def scores(self, output: Tensor, positions: Tensor) -> Tensor:
+        """The logits of what may come next, in float32: never PAD or UNK, and not EOS as the very first token."""
         logits = self.logits(output).float()
         logits[..., [PAD, UNK]] = -torch.inf
         logits[..., EOS] = logits[..., EOS].masked_fill(positions == 0, -torch.inf)
-        top, candidate = logits.max(dim=-1)
-        return candidate, torch.exp(top - logits.logsumexp(dim=-1))
+        return logits
 
     def _embed(self, table: nn.Embedding, ids: Tensor, positions: Tensor | None) -> Tensor:
         places = self.positions[: ids.shape[1]] if positions is None else self.positions[positions]

@@ -68,7 +68,7 @@ def prepare(
     with _disk_errors(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
         known = {side: load_vocabulary(path, kind) for side, (path, kind) in words.items()}
         made = Preparation(recipe, data_dir, folder, progress, known).run()
-        write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": _fingerprint(folder)}))
+        write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": fingerprint(folder)}))
     for name, count in made["counts"].items():
         console.print(f"{name}: {count:,}", highlight=False)
     return out_dir
@@ -239,7 +239,7 @@ def save_array(path: Path, content: npt.NDArray[Any]) -> None:
         os.fsync(handle.fileno())
 
 
-def _fingerprint(folder: Path) -> str:
+def fingerprint(folder: Path) -> str:
     """A hash of the content of a prepared folder."""
     hashes = [f"{path.name} {sha256(path)}" for path in sorted(folder.iterdir())]
     return hashlib.sha256("\n".join(hashes).encode()).hexdigest()

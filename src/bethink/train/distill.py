@@ -1,0 +1,133 @@
+"""Sequence-level distillation: a teacher translates a corpus, and a student learns from the translations instead of the references."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bethink.errors import DataError, ModelError, UsageError
+from bethink.files import new_folder, write_atomically
+from bethink.folder import WEIGHTS, Folder, find, sha256
+from bethink.model import device as devices
+from bethink.model.config import LONGEST
+from bethink.model.transformer import Transformer
+from bethink.model.weights import load_model
+from bethink.text import EOS
+from bethink.train.checkpoint import as_json
+from bethink.train.corpora import read_lines
+from bethink.train.data import MANIFEST, Corpus, manifest
+from bethink.train.generate import Search, Tokens, translate
+from bethink.train.prepare import Packer, fingerprint
+
+Progress = Callable[[str, int, int], None]  # what is done, how many of how many
+
+
+class Teacher:
+    """A model with its weights, on the device that translates."""
+
+    def __init__(
+        self, folder: Path, search: Search, device: str | None = None, progress: Progress | None = None
+    ) -> None:
+        self.folder = Folder.open(find(folder))
+        if not self.folder.has(WEIGHTS):
+            raise ModelError(
+                f"the model in {self.folder.path} has no weights for torch; a teacher is a run of 'bethink train', or a model made "
+                "with: bethink export RUN --to DIR --weights"
+            )
+        self.search = search
+        self.model: Transformer = load_model(self.folder).to(devices.choose(device))
+        self._progress = progress
+        self.tokens, self.seconds = 0, 0.0  # written so far, and the time that took
+
+    @property
+    def speed(self) -> float:
+        """Tokens written per second."""
+        return self.tokens / max(self.seconds, 1e-9)
+
+    def translate(self, sentences: list[Tokens]) -> list[Tokens | None]:
+        """The translation of each sentence of ids; None for one that had to be cut, as a rule because it repeats itself."""
+        found: list[Tokens | None] = [None] * len(sentences)
+        began = time.perf_counter()
+        for done, (number, ids) in enumerate(translate(self.model, sentences, self.search), start=1):
+            found[number] = ids if ids[-1] == EOS else None
+            self.tokens += len(ids)
+            if self._progress and (done % 1000 == 0 or done == len(sentences)):
+                self._progress("translating", done, len(sentences))
+        self.seconds += time.perf_counter() - began
+        return found
+
+
+def distill_text(teacher: Teacher, source: Path, out: Path) -> int:
+    """Write a translation for every line of a text, an empty line where there is none; returns how many there are."""
+    packer = Packer(teacher.folder.source)
+    lines = [packer.encode(line)[: LONGEST - 1] for line in read_lines(source)]
+    numbers = [number for number, ids in enumerate(lines) if len(ids) > 1]
+    if not numbers:
+        raise DataError(f"{source} has no text to translate")
+    texts = [""] * len(lines)
+    for number, ids in zip(numbers, teacher.translate([np.array(lines[each]) for each in numbers]), strict=True):
+        if ids is not None:
+            texts[number] = teacher.folder.target.decode(ids.tolist())
+    write_atomically(out, "".join(f"{text}\n" for text in texts).encode())
+    return sum(map(bool, texts))
+
+
+def distill_data(teacher: Teacher, data: Path, out: Path, *, keep: bool = False) -> dict[str, int]:
+    """Write a prepared folder whose training targets are the teacher's; with `keep`, the pairs of before stay beside them.
+
+    Pairs without a translation are left out. Word alignments are not taken over, since the words are others. Returns counts.
+    """
+    about = manifest(data)
+    if out.exists():
+        raise UsageError(f"{out} exists already; give another folder with --to")
+    for side in ("source", "target"):
+        if about[side]["kind"] != teacher.folder.config[side]["kind"] or sha256(data / about[side]["file"]) != sha256(
+            teacher.folder.path / teacher.folder.config[side]["file"]
+        ):
+            raise DataError(
+                f"{data} and the teacher in {teacher.folder.path} have different {side} vocabularies; prepare the data again with: "
+                f"bethink prepare RECIPE --like {teacher.folder.path}"
+            )
+    corpus = Corpus(data, "train")
+    sources = [_sentence(corpus.source, number) for number in range(len(corpus))]
+    packers = {"source": Packer(teacher.folder.source), "target": Packer(teacher.folder.target)}
+    if keep:
+        for number, source in enumerate(sources):
+            _add(packers, source, _sentence(corpus.target, number))
+    targets = teacher.translate(sources)
+    for source, target in zip(sources, targets, strict=True):
+        if target is not None:
+            _add(packers, source, target)
+    counts = {"train pairs": len(packers["source"].offsets) - 1, "left out": sum(target is None for target in targets)}
+    with new_folder(out) as folder:
+        for path in data.iterdir():
+            if path.name != MANIFEST and not path.name.startswith("train."):
+                shutil.copy2(path, folder)
+        for side, packer in packers.items():
+            packer.save(folder / f"train.{side}")
+        told = {"distilled": _provenance(teacher, keep=keep), "counts": about.get("counts", {}) | counts}
+        write_atomically(folder / MANIFEST, as_json({**about, **told, "fingerprint": fingerprint(folder)}))
+    return counts
+
+
+def _sentence(side: Any, number: int) -> Tokens:
+    return np.asarray(side.ids[side.offsets[number] : side.offsets[number + 1]], np.int64)
+
+
+def _add(packers: dict[str, Packer], source: Tokens, target: Tokens) -> None:
+    packers["source"].add(source.tolist())
+    packers["target"].add(target.tolist())
+
+
+def _provenance(teacher: Teacher, *, keep: bool) -> dict[str, Any]:
+    return {
+        "teacher": teacher.folder.name,
+        "fingerprint": teacher.folder.fingerprint,
+        "kept": keep,
+    } | dataclasses.asdict(teacher.search)
