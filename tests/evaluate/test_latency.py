@@ -36,6 +36,18 @@ def test_length_adaptive_divides_by_the_longer_target() -> None:
     assert latency.average_lagging([1, 2, 3, 4], 4, 2) == pytest.approx(1 - 1.5)
 
 
+def test_yaal_counts_the_words_before_the_end_of_the_source() -> None:
+    # y = max(4, 2) = 4, x/y = 1: 1 - 0, 3 - 1; LAAL would count the third word, too
+    assert latency.yet_another([1, 3, 4, 4], 4, 2) == pytest.approx((1 + 2) / 2)
+    assert latency.yet_another([4, 4], 4, 2) is None
+    assert "YAAL" not in latency.simuleval([4, 4], 4, "a b")
+
+
+def test_yaal_within_a_talk_ends_with_the_talk() -> None:
+    assert latency.yet_another([1, 2, 6], 3, 3, end=9) == pytest.approx((1 + 1 + 4) / 3)
+    assert latency.yet_another([1, 2, 9], 3, 3, end=9) == pytest.approx((1 + 1) / 2)
+
+
 def test_average_proportion() -> None:
     assert latency.average_proportion([1, 2, 3], 3, 3) == pytest.approx(6 / 9)
 
@@ -70,6 +82,7 @@ def test_simuleval_counts_reference_words_by_single_spaces() -> None:
 def test_the_corpus_score_is_the_mean_over_sentences() -> None:
     assert latency.mean([{"AL": 1.0}, {"AL": 4.0}]) == {"AL": 2.5}
     assert latency.mean([]) == {}
+    assert latency.mean([{}, {"YAAL": 3.0}, {"AL": 1.0}]) == {"YAAL": 3.0, "AL": 1.0}  # of the sentences that have it
 
 
 def test_work_queues_behind_unfinished_work() -> None:

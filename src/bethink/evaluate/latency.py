@@ -6,6 +6,7 @@ Units are chosen by the caller: model tokens, words or milliseconds, the same fo
 - `paper`: model tokens, end-of-sentence counted on both sides, y = hypothesis, d clipped to x.
 - `simuleval`: words without end-of-sentence, y = reference counted by single spaces, exactly as SimulEval 1.1.4 does.
 - `clock`: milliseconds of a simulated speaker plus measured computing time, y as in `simuleval`.
+- `longform`: milliseconds, for whole talks; longform.py has more.
 
 A corpus score is the mean over sentences. A sentence with an empty prediction has no delays in words and is left out, as in
 SimulEval; in the `paper` profile its end-of-sentence token still counts. Quality counts every sentence.
@@ -17,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-UNITS = {"paper": "tokens", "simuleval": "words", "clock": "ms"}
+UNITS = {"paper": "tokens", "simuleval": "words", "clock": "ms", "longform": "ms"}
 
 
 def average_lagging(delays: Sequence[float], source: float, target: float) -> float:
@@ -31,6 +32,18 @@ def average_lagging(delays: Sequence[float], source: float, target: float) -> fl
 def length_adaptive(delays: Sequence[float], source: float, reference: float) -> float:
     """LAAL: average lagging with y = max(hypothesis, reference), so that a longer output does not lower the score."""
     return average_lagging(delays, source, max(len(delays), reference))
+
+
+def yet_another(delays: Sequence[float], source: float, reference: float, end: float | None = None) -> float | None:
+    """YAAL (Polák et al. 2025): as LAAL, but over the words shown before the source ends; none if there is no such word.
+
+    What comes after the end was not translated simultaneously, so it says nothing about the latency of the policy. In a talk the
+    next sentence follows, and `end` is the end of the talk, counted from the beginning of the sentence: that is LongYAAL.
+    """
+    d = np.asarray(delays, dtype=np.float64)
+    late = np.flatnonzero(d >= (source if end is None else end))
+    tau = int(late[0]) if len(late) else len(d)
+    return float(np.mean(d[:tau] - np.arange(tau) * (source / max(len(d), reference)))) if tau else None
 
 
 def average_proportion(delays: Sequence[float], source: float, target: float) -> float:
@@ -92,21 +105,22 @@ def paper(path: Sequence[int], source_tokens: int, reference_tokens: int = 0) ->
 
 
 def simuleval(delays: Sequence[float], source_words: float, reference: str) -> dict[str, float]:
-    """One sentence in the `simuleval` profile."""
+    """One sentence in the `simuleval` profile; YAAL only if a word was shown before the source ended."""
     length = reference_length(reference)
-    return _measures(delays, source_words, length, length)
+    yaal = yet_another(delays, source_words, length)
+    return _measures(delays, source_words, length, length) | ({} if yaal is None else {"YAAL": yaal})
 
 
 def clock(elapsed: Sequence[float], source_ms: float, reference: str) -> dict[str, float]:
     """One sentence, computation-aware; `elapsed` holds when each word was shown, in milliseconds of the speaker's time."""
     found = simuleval(elapsed, source_ms, reference)
-    return {name: found[name] for name in ("AL", "LAAL", "DAL")}
+    return {name: found[name] for name in ("AL", "LAAL", "DAL", "YAAL") if name in found}
 
 
 def mean(sentences: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The corpus score: for each measure the mean over sentences; empty without sentences."""
-    names = sentences[0] if sentences else ()
-    return {name: float(np.mean([sentence[name] for sentence in sentences])) for name in names}
+    """The corpus score: for each measure the mean over the sentences that have it; empty without sentences."""
+    names = dict.fromkeys(name for sentence in sentences for name in sentence)
+    return {name: float(np.mean([sentence[name] for sentence in sentences if name in sentence])) for name in names}
 
 
 def schedule(arrivals: Sequence[float], computing: Sequence[float]) -> list[float]:
