@@ -125,8 +125,7 @@ class Translation:
         """Source words heard when each target word became visible, as SimulEval counts."""
         heard: list[int] = []
         for step in self.writes:
-            joins = heard and step.text and not step.text[0].isspace()  # punctuation that belongs to the word before
-            heard += [step.heard] * (len(step.text.split()) - bool(joins))
+            heard += [step.heard] * words_begun(step.text, first=not heard)
         return heard
 
     @property
@@ -147,6 +146,12 @@ def deciding(steps: Sequence[Step]) -> Step:
 
 def _sureness(step: Step) -> float:
     return next((known for known in (step.stability, step.confidence) if known is not None), 1.0)
+
+
+def words_begun(text: str, *, first: bool) -> int:
+    """How many words begin with this piece of what is shown; without white space before it, it continues the word before."""
+    joins = not first and text and not text[0].isspace()  # such as punctuation
+    return len(text.split()) - bool(joins)
 
 
 def shown(steps: Sequence[Step]) -> str:

@@ -106,6 +106,38 @@ def test_evaluate_by_the_clock(
     assert result["latency"]["clock"]["AL"] > 0
 
 
+def test_evaluate_talks(
+    model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two talks, one per file, as a recogniser may write them."""
+    files = ["--source", str(text), str(text), "--reference", str(references), str(references), "--model", str(model)]
+    out = run(capsys, "evaluate", "--longform", *files, "--lower", "--unpunctuated", "--out", str(tmp_path / "r"))
+    assert "LongYAAL" in out
+    assert "6 sentences" in out
+    [result] = json.loads((tmp_path / "r" / "results.json").read_text())["results"]
+    assert "," not in (tmp_path / "r" / "sources.txt").read_text()
+    run(capsys, "evaluate", "--rescore", str(tmp_path / "r" / result["log"]), "--out", str(tmp_path / "again"))
+    [again] = json.loads((tmp_path / "again" / "results.json").read_text())["results"]
+    for scored in ("policy", "latency", "quality", "longform"):
+        assert again[scored] == result[scored]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["--lower"], "--lower belongs to --longform; add that"),
+        (["--longform", "--clock"], "leave out --clock"),
+        (["--source", "a", "b"], "--source has 2 files; give one, or add --longform"),
+    ],
+)
+def test_options_of_talks_and_of_sentences(
+    argv: list[str], message: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["--source", "a", "--reference", "b", "--model", str(model), "--out", str(tmp_path / "r")]
+    assert main(["evaluate", *files, *argv]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_bank_of_equal_models_is_the_model(
     model: Path, text: Path, references: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -27,17 +27,20 @@ def _add_evaluate(verbs: Verbs) -> None:
         "measure quality and latency of policies on a test set",
         "Translates a test set with every policy given, through the same engine that translates live, and writes results.json and, "
         "for each policy, an instances.log that SimulEval and OmniSTEval read. Every latency names its profile and every BLEU its "
-        "signature. Scores are computed from the log alone: --rescore repeats that without a model.",
+        "signature. Scores are computed from the log alone: --rescore repeats that without a model. With --longform each talk is fed as "
+        "one text, and its log is one that 'omnisteval longform' reads.",
         (
             "--source test.de --reference test.en --policy wait-k:3 wait-k:5 pe:k=3 --out results",
             "--source test.de --reference test.en --clock --wpm 150 --out results",
+            "--longform --source talk.de --reference talk.en --lower --unpunctuated --out results",
             "--model toy --source data/tiny/test.source.txt --reference data/tiny/test.target.txt --out results",
             "--rescore results/*/instances.log",
         ),
         run,
     )
-    made.add_argument("--source", metavar="FILE", help="source sentences, one per line")
-    made.add_argument("--reference", metavar="FILE", help="their translations, line by line")
+    several = "; several files only with --longform"
+    made.add_argument("--source", nargs="+", metavar="FILE", help="source sentences, one per line" + several)
+    made.add_argument("--reference", nargs="+", metavar="FILE", help="their translations, line by line" + several)
     made.add_argument("--out", metavar="DIR", help="the folder for results.json and the logs")
     add_policy(made, several=True)
     made.add_argument(
@@ -45,8 +48,15 @@ def _add_evaluate(verbs: Verbs) -> None:
     )
     clock = "translate one sentence at a time and measure the time, for computation-aware latency"
     made.add_argument("--clock", action="store_true", help=clock)
-    speed = "the speaker's words per minute, for --clock (default: 150)"
+    speed = "the speaker's words per minute, for --clock and --longform (default: 150)"
     made.add_argument("--wpm", type=above_zero, default=150.0, metavar="N", help=speed)
+    talks = (
+        "feed each talk as one text, as live, and find its sentences: quality after re-segmentation, LongYAAL without and with "
+        "computing time, drift, stalls and loops; an empty line, or the end of a file, ends a talk"
+    )
+    made.add_argument("--longform", action="store_true", help=talks)
+    made.add_argument("--lower", action="store_true", help="with --longform: the source in lower case")
+    made.add_argument("--unpunctuated", action="store_true", help="with --longform: the source without punctuation")
     add_model(made)
     lags = "one model per lag, wait-1 first, for adaptive-wait-k as first published"
     made.add_argument("--models", nargs="+", metavar="DIR", help=lags)
@@ -78,7 +88,10 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
             )
     if args.models and args.model:
         raise UsageError("--model and --models cannot be combined; give one of them")
-    sources, references = evaluate.load_pairs(args.source, args.reference)
+    if args.longform:
+        return _talks(args)
+    _require_short_form(args)
+    sources, references = evaluate.load_pairs(args.source[0], args.reference[0])
     translator = _per_lag(args) if args.models else open_translator(args)
     policies = args.policy or [translator.policy]
     options = {"batch": args.batch, "clock": args.clock, "wpm": args.wpm}
@@ -87,11 +100,42 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
         return evaluate.evaluate(translator, sources, references, policies, args.out, **options)
 
 
+def _require_short_form(args: argparse.Namespace) -> None:
+    for flag in ("lower", "unpunctuated"):
+        if getattr(args, flag):
+            raise UsageError(f"--{flag} belongs to --longform; add that")
+    for flag in ("source", "reference"):
+        if len(getattr(args, flag)) > 1:
+            raise UsageError(f"--{flag} has {len(getattr(args, flag))} files; give one, or add --longform")
+
+
+def _talks(args: argparse.Namespace) -> list[Result]:
+    from bethink.evaluate import longform
+
+    if args.clock:
+        raise UsageError("--longform always measures the computing time; leave out --clock")
+    talks = longform.load_talks(args.source, args.reference)
+    talks = longform.as_heard(talks, lower=args.lower, unpunctuated=args.unpunctuated)
+    translator = _per_lag(args) if args.models else open_translator(args)
+    policies = args.policy or [translator.policy]
+    with bars() as told:
+        return longform.evaluate(
+            translator,
+            talks,
+            policies,
+            args.out,
+            wpm=args.wpm,
+            progress=lambda policy, done, total: told(str(policy), done, total),
+        )
+
+
 def _rescored(log: Path) -> Result:
     """Scores from the log; model and policy names from results.json beside it or, without that, from its folder."""
     from bethink import evaluate
+    from bethink.evaluate import longform
 
-    scores, beside = evaluate.rescore(log), log.absolute().parent.parent / "results.json"
+    scores = longform.rescore(log) if longform.is_longform(log) else evaluate.rescore(log)
+    beside = log.absolute().parent.parent / "results.json"
     for result in evaluate.load_results(beside) if beside.is_file() else []:
         if beside.parent / result.log == log.absolute():
             return dataclasses.replace(result, scores=scores, log=str(log))
@@ -136,8 +180,8 @@ def _add_plot(verbs: Verbs) -> None:
     )
     made.add_argument("results", nargs="+", metavar="RESULTS", help="a results.json or its folder")
     made.add_argument("--out", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
-    made.add_argument("--latency", default="AL", metavar="MEASURE", help="AL, LAAL, AP, DAL or CW (default: AL)")
-    profiles = ("paper", "simuleval", "clock")
+    made.add_argument("--latency", default="AL", metavar="MEASURE", help="AL, LAAL, AP, DAL, CW or YAAL (default: AL)")
+    profiles = ("paper", "simuleval", "clock", "longform")
     made.add_argument("--profile", default="paper", choices=profiles, help="how latency is counted (default: paper)")
     made.add_argument("--quality", default="BLEU", choices=("BLEU", "chrF"), help="default: BLEU")
     counted = "how quality is counted (default: paper with --profile paper, else standard)"

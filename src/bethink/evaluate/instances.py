@@ -90,6 +90,7 @@ class Scores:
     latency: dict[str, dict[str, float]]
     quality: dict[str, dict[str, Quality]]
     erasure: float
+    longform: dict[str, float] = field(default_factory=dict)  # drift, stalls and loops, of whole talks only
 
 
 def instance(

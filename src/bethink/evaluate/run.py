@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 from bethink import __version__
 from bethink.errors import DataError, MissingExtra, UsageError
 from bethink.evaluate import latency
-from bethink.evaluate.instances import Instance, Scores, instance, read_lines, score, write, write_log
+from bethink.evaluate.instances import Instance, Scores, instance, read_lines, score, write
 from bethink.evaluate.records import flaw, read
 from bethink.policy import Policy
 from bethink.text import normalise
-from bethink.trace import Step, Translation, shown
+from bethink.trace import Step, Translation, shown, words_begun
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,16 +33,24 @@ FORMAT = 1
 Timed = tuple[int, Translation, Sequence[float]]  # line number and, with a clock, when each target word was shown
 Progress = Callable[[Policy, int, int], None]  # policy, sentences done, sentences in all
 
-_COLUMNS = (  # heading, kind, profile and measure in the scores, decimals
+_COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the scores, decimals
     ("AL\npaper", "latency", "paper", "AL", 2),
     ("BLEU\npaper", "quality", "paper", "BLEU", 2),
     ("LAAL\npaper", "latency", "paper", "LAAL", 2),
     ("AL\nwords", "latency", "simuleval", "AL", 2),
     ("LAAL\nwords", "latency", "simuleval", "LAAL", 2),
     ("DAL\nwords", "latency", "simuleval", "DAL", 2),
+    ("YAAL\nwords", "latency", "simuleval", "YAAL", 2),
     ("BLEU\nstandard", "quality", "standard", "BLEU", 2),
     ("AL\nms", "latency", "clock", "AL", 0),
     ("LAAL\nms", "latency", "clock", "LAAL", 0),
+    ("LongYAAL\nms", "latency", "longform", "LongYAAL", 0),
+    ("LongYAAL\nCA, ms", "latency", "longform", "LongYAAL-CA", 0),
+    ("lag ms,\n1st tenth", "longform", "", "lag, first tenth", 0),
+    ("lag ms,\nlast tenth", "longform", "", "lag, last tenth", 0),
+    ("longest\nstall, words", "longform", "", "stall", 0),
+    ("loops\n%", "longform", "", "loops", 2),
+    ("loops %,\nreference", "longform", "", "reference loops", 2),
 )
 
 
@@ -66,7 +74,7 @@ class Result:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Result:
-        scores = {field.name: record[field.name] for field in fields(Scores)}
+        scores = {field.name: record[field.name] for field in fields(Scores) if field.name in record}
         found: Result = read(cls, record | {"scores": scores}, "the result", others=True)
         return found
 
@@ -95,9 +103,8 @@ def evaluate(
     if wpm <= 0:
         raise UsageError(f"the speaker's pace is {wpm} words per minute, but must be above 0")
     lines = "\n".join([*sources, "", *references])
-    folder, test = Path(out_dir), hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
-    earlier = {result.policy: result for result in _earlier(folder, translator, test)}
-    _require_writable(folder)
+    test = hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
+    folder = ResultFolder(Path(out_dir), translator, test)
     lengths = [_tokens(translator, reference) for reference in references]
     results: list[Result] = []
     for policy in {str(policy): policy for policy in policies}.values():
@@ -110,11 +117,8 @@ def evaluate(
             if progress:
                 progress(policy, len(found), len(sources))
         instances = [found[index] for index in range(len(sources))]
-        log = _save_log(folder, policy, instances)
-        of = {"test": test, "fingerprint": translator.fingerprint}
-        spoken = wpm if clock else None
-        results.append(Result(translator.name, str(policy), score(instances), log, spoken, versions(), **of))
-        write_results(folder / "results.json", list((earlier | {each.policy: each for each in results}).values()))
+        log = [each.to_dict() for each in instances]
+        results.append(folder.add(policy, score(instances), log, wpm if clock else None))
     return results
 
 
@@ -123,23 +127,37 @@ def _tokens(translator: Translator, reference: str) -> int:
     return sum(len(translator.target.encode(word)) for word in normalise(reference).split()) + 1
 
 
-def _earlier(folder: Path, translator: Translator, test: str) -> list[Result]:
-    """The results that the folder already has; they must be of the same model and the same sentences."""
-    if not (folder / "results.json").is_file():
-        return []
-    found = load_results(folder)
-    if any((result.model, result.test) != (translator.name, test) for result in found):
-        raise UsageError(f"{folder} holds results of another model or test set; give another folder with --out")
-    known = {result.fingerprint for result in found} - {""}
-    if translator.fingerprint and known - {translator.fingerprint}:
-        raise UsageError(
-            f"{folder} holds results of another model named {translator.name}; give another folder with --out"
-        )
-    return found
+class ResultFolder:
+    """The folder of one model's results on one test set: results.json and, for each policy, a folder with its log."""
+
+    def __init__(self, folder: Path, translator: Translator, test: str) -> None:
+        """Checked before translating, which may take hours: results already there must be of this model and test set."""
+        self._folder, self._translator, self._test = folder, translator, test
+        found = load_results(folder) if (folder / "results.json").is_file() else []
+        if any((result.model, result.test) != (translator.name, test) for result in found):
+            raise UsageError(f"{folder} holds results of another model or test set; give another folder with --out")
+        known = {result.fingerprint for result in found} - {""}
+        if translator.fingerprint and known - {translator.fingerprint}:
+            raise UsageError(
+                f"{folder} holds results of another model named {translator.name}; give another folder with --out"
+            )
+        self._results = {result.policy: result for result in found}
+        _require_writable(folder)
+
+    def add(self, policy: Policy, scores: Scores, log: Sequence[Mapping[str, Any]], wpm: float | None = None) -> Result:
+        """Write the log of a policy, and its scores among those of the other policies."""
+        place = re.sub(r"[^\w=.+-]+", "_", str(policy))
+        write(self._folder / place / "instances.log", "".join(json.dumps(record) + "\n" for record in log))
+        # `simuleval --score-only --output FOLDER` reads from this file what kind of data it scores.
+        write(self._folder / place / "config.yaml", "source_type: text\ntarget_type: text\n")
+        of = {"test": self._test, "fingerprint": self._translator.fingerprint}
+        made = Result(self._translator.name, str(policy), scores, f"{place}/instances.log", wpm, versions(), **of)
+        self._results[made.policy] = made
+        write_results(self._folder / "results.json", list(self._results.values()))
+        return made
 
 
 def _require_writable(folder: Path) -> None:
-    """Checked before translating, which may take hours."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -209,7 +227,7 @@ def table(results: Sequence[Result]) -> Table:
 
 def _cell(record: Mapping[str, Any], column: tuple[str, str, str, str, int]) -> str:
     _, kind, profile, measure, decimals = column
-    value = record[kind].get(profile, {}).get(measure)
+    value = (record[kind].get(profile, {}) if profile else record[kind]).get(measure)
     if value is None:
         return ""
     return f"{value['score'] if kind == 'quality' else value:.{decimals}f}"
@@ -225,15 +243,6 @@ def _caption(results: Sequence[Result]) -> str:
     sizes = sorted({result.scores.sentences for result in results})
     missing = [str(MissingExtra("BLEU", "train"))] if not lines else []
     return "\n".join([f"{', '.join(map(str, sizes))} sentences", *sorted(lines), *missing])
-
-
-def _save_log(folder: Path, policy: Policy, instances: Sequence[Instance]) -> str:
-    """Write the log of one policy into a folder of its own; returns its path relative to results.json."""
-    place = re.sub(r"[^\w=.+-]+", "_", str(policy))
-    write_log(folder / place / "instances.log", instances)
-    # `simuleval --score-only --output FOLDER` reads from this file what kind of data it scores.
-    write(folder / place / "config.yaml", "source_type: text\ntarget_type: text\n")
-    return f"{place}/instances.log"
 
 
 def _translated(
@@ -275,5 +284,7 @@ def _listen(
         computing.append((time.perf_counter() - start) * 1000)
     arrivals = [pace * count for count in (*range(1, len(words) + 1), len(words))]
     ends = latency.schedule(arrivals, computing)
-    elapsed = [end for answer, end in zip(answers, ends, strict=True) for _ in shown(answer).split()]
+    elapsed: list[float] = []
+    for answer, end in zip(answers, ends, strict=True):
+        elapsed += [end] * words_begun(shown(answer), first=not elapsed)
     return Translation.of([step for answer in answers for step in answer]), elapsed
