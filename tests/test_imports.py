@@ -19,7 +19,8 @@ SOURCE = Path(bethink.__file__).parent
 
 # A part may import its own layer and those above it in this list, never those below.
 LAYERS = [
-    ["errors", "files", "policy", "trace", "text", "toy"],
+    ["errors", "files", "policy", "trace", "text", "toy", "recognisers"],
+    ["listen"],
     ["model.config"],
     ["folder"],
     ["model"],

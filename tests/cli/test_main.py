@@ -18,6 +18,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(bethink.__file__).parent.par
 
 VERBS = (
     "translate",
+    "listen",
     "serve",
     "explain",
     "evaluate",
@@ -165,7 +166,7 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("bethink.cli.translate._source", interrupted)
+    monkeypatch.setattr("bethink.cli.translate.source", interrupted)
     assert main(["translate"]) == 130
     assert capsys.readouterr() == ("", "")
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from bethink.translator import Translator
 
 CHUNK = 1 << 16
+HINT = "type a text; Enter completes a sentence, Ctrl-D ends"  # for somebody at a terminal
 PARTS = re.compile(r"\n|[^\n]+")  # lines and line ends
 SPOKEN = re.compile(r"\n|\S+[^\S\n]*|[^\S\n]+")  # words and line ends
 
@@ -86,11 +87,11 @@ def add(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    with _source(args.file) as file:
+    with source(args.file, HINT) as file:
         speaker = Speaker(open_translator(args), args.policy)
         decoder = Decoder("standard input" if args.file in (None, "-") else args.file)
         with _show(args, speaker) as show:
-            for part in _parts(_arriving(file, decoder), args.rate):
+            for part in _parts(arriving(file, decoder), args.rate):
                 for step in speaker.finish() if part == "\n" else speaker.feed(part):
                     show(step)
                 if part == "\n" and not (args.json or args.watch):
@@ -156,16 +157,16 @@ class Speaker:
 
 
 @contextmanager
-def _source(name: str | None) -> Iterator[int]:
-    """A file descriptor to read from."""
+def source(name: str | None, hint: str) -> Iterator[int]:
+    """A file descriptor to read from; somebody who is about to type gets the hint."""
     if name is not None and name != "-":
         with Path(name).open("rb", buffering=0) as file:
             yield file.fileno()
         return
     if sys.stdin is None:
-        raise DataError("there is no standard input to read from; name a file, as in: bethink translate speech.txt")
+        raise DataError("there is no standard input to read from; name a file after the command")
     if sys.stdin.isatty():
-        print("bethink: type a text; Enter completes a sentence, Ctrl-D ends", file=sys.stderr)
+        print(f"bethink: {hint}", file=sys.stderr)
     yield sys.stdin.fileno()
 
 
@@ -183,7 +184,7 @@ def _parts(texts: Iterator[str], rate: float | None) -> Iterator[str]:
         yield "\n"
 
 
-def _arriving(file: int, decoder: Decoder) -> Iterator[str]:
+def arriving(file: int, decoder: Decoder) -> Iterator[str]:
     """Text as soon as its bytes arrive, even in the middle of a line."""
     while data := os.read(file, CHUNK):
         yield decoder.decode(data)
