@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import struct
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
@@ -87,3 +89,29 @@ def core(step: Message | Step) -> tuple[Any, ...]:
         )
     names = ("sentence", "action", "token", "read", "heard", "written", "deferred", "text")
     return tuple(step[name] for name in names)
+
+
+CONT, TEXT, PING = 0x0, 0x1, 0x9  # kinds of frames
+HANDSHAKE = (
+    "GET /v1/stream HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+def frame(kind: int, payload: bytes = b"", *, last: bool = True) -> bytes:
+    """One frame as a client sends it; a mask of zeros changes nothing."""
+    first, size = kind | 0x80 * last, len(payload)
+    head = bytes([first, 0x80 | size]) if size < 126 else struct.pack("!BBH", first, 0xFE, size)
+    return head + bytes(4) + payload
+
+
+@contextlib.asynccontextmanager
+async def raw(port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """An open WebSocket whose frames are the caller's business."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(HANDSHAKE.format(port=port).encode())
+    try:
+        await reader.readuntil(b"\r\n\r\n")
+        yield reader, writer
+    finally:
+        writer.transport.abort()

@@ -15,7 +15,7 @@ import uvicorn
 from bethink.errors import UsageError
 from bethink.serve.app import create_app
 from bethink.serve.service import Service
-from bethink.serve.uvicorn_protocols import BatchingWebSocket, DeadlineHTTP
+from bethink.serve.uvicorn_protocols import DeadlineHTTP, LimitedWebSocket
 
 LOG = logging.getLogger("bethink.serve")
 BACKLOG = 2048  # connections that the system keeps waiting while we are busy
@@ -80,7 +80,7 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
     config = uvicorn.Config(
         create_app(service),
         http=type("HTTP", (DeadlineHTTP,), {"deadline": service.limits.start}),
-        ws=BatchingWebSocket,
+        ws=LimitedWebSocket,
         ws_max_size=service.limits.message,
         ws_ping_interval=PING,
         ws_ping_timeout=None,  # a client that has to wait cannot answer; the system finds dead connections
@@ -96,9 +96,19 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
     return Server(config, service)
 
 
+class SafeFormatter(logging.Formatter):
+    """Indents all lines of a record but the first, and escapes control characters: no text of a client can pass for a record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        lines = super().format(record).split("\n")
+        return "\n    ".join("".join(c if c.isprintable() else repr(c)[1:-1] for c in line) for line in lines)
+
+
 def set_up_log(level: int) -> None:
     """Log one line per event to standard error; users' text is never logged."""
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(SafeFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
     for name in ("uvicorn.error", "uvicorn.access", "websockets"):
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     logging.getLogger("asyncio").setLevel(logging.ERROR)  # it warns of every client that leaves early

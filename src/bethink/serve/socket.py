@@ -16,6 +16,7 @@ from bethink.serve.auth import bearer
 from bethink.serve.protocol import Message, Refusal, dumps
 from bethink.serve.service import Service
 from bethink.serve.stream_handler import StreamHandler
+from bethink.serve.uvicorn_protocols import REFUSED
 from bethink.trace import units
 
 LOG = logging.getLogger("bethink.serve")
@@ -52,7 +53,9 @@ class Connection:
             ended = "done"
             await self._socket.close(1000)
         except (WebSocketDisconnect, OSError):
-            ended = "gone"
+            ended = self._socket.scope.get("state", {}).get(REFUSED, "gone")
+            if ended != "gone":
+                self._service.metrics.rejects.labels(reason=ended).inc()
         except Refusal as refusal:
             ended = refusal.code
             self._service.metrics.rejects.labels(reason=refusal.code).inc()
@@ -113,6 +116,7 @@ class Connection:
         """Receive the next message only after the session took the last one: TCP then slows down a fast client."""
         fed = 0
         while True:
+            await asyncio.sleep(0)  # other connections come first, even if many small messages have arrived
             request = await self._receive(self._limits.idle, "no message came for too long")
             if isinstance(request, protocol.Text):
                 fed += units(request.text)
@@ -159,7 +163,7 @@ class Connection:
 
     async def _refuse(self, refusal: Refusal) -> None:
         """Send the error and close; do not wait for a client that does not read."""
-        with contextlib.suppress(WebSocketDisconnect, OSError, TimeoutError):
+        with contextlib.suppress(WebSocketDisconnect, OSError, RuntimeError, TimeoutError):  # a socket closed meanwhile
             async with asyncio.timeout(GOODBYE):
                 await self._socket.send_text(dumps(refusal.to_message()))
                 await self._socket.close(refusal.close, refusal.code)
