@@ -71,6 +71,9 @@ class StreamHandler:
                     messages.append(step_message(event, self._check))
             if messages:
                 yield messages
+        if self._seen > self._total["steps"]:
+            told = f"the whole text has {self._total['steps']} steps, but resume.seen is {self._seen}"
+            raise Refusal("diverged", f"{told}; start again without 'resume'")
         yield [self._final()]
 
     async def events(self) -> AsyncIterator[list[Step | SentenceEnd]]:
