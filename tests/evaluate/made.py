@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from bethink.policy import Action, Policy, WaitK
 from bethink.text import Words
@@ -51,6 +52,7 @@ class FakeTranslator:
 
     name = "fake"
     fingerprint = ""
+    about: ClassVar[dict[str, str]] = {"source": "de", "target": "en"}
     target = Words([])  # every word is one unknown token
 
     def __init__(self, sources: Sequence[str], references: Sequence[str]) -> None:

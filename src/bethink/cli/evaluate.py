@@ -27,13 +27,15 @@ def _add_evaluate(verbs: Verbs) -> None:
         "measure quality and latency of policies on a test set",
         "Translates a test set with every policy given, through the same engine that translates live, and writes results.json and, "
         "for each policy, an instances.log that SimulEval and OmniSTEval read. Every latency names its profile and every BLEU its "
-        "signature. Scores are computed from the log alone: --rescore repeats that without a model. With --longform each talk is fed as "
-        "one text, and its log is one that 'omnisteval longform' reads.",
+        "signature. With the policy offline among them, it also counts the negations, numbers and names that each policy loses or "
+        "invents and the whole-sentence translation does not. Scores are computed from the log alone: --rescore repeats that "
+        "without a model. With --longform each talk is fed as one text, and its log is one that 'omnisteval longform' reads.",
         (
             "--source test.de --reference test.en --policy wait-k:3 wait-k:5 pe:k=3 --out results",
             "--source test.de --reference test.en --clock --wpm 150 --out results",
             "--longform --source talk.de --reference talk.en --lower --unpunctuated --out results",
             "--model toy --source data/tiny/test.source.txt --reference data/tiny/test.target.txt --out results",
+            "--source test.de --reference test.en --policy offline wait-k:5 --out results",
             "--rescore results/*/instances.log",
         ),
         run,
@@ -63,13 +65,17 @@ def _add_evaluate(verbs: Verbs) -> None:
     made.add_argument(
         "--rescore", nargs="+", metavar="LOG", help="compute the scores of these logs again, without model or text"
     )
+    whole = "with --rescore: the log of the same model's whole-sentence translations (default: that of offline beside each log)"
+    made.add_argument("--whole", metavar="LOG", help=whole)
+    spoken = "with --rescore: the languages of logs without a results.json beside them, as in de-en"
+    made.add_argument("--languages", dest="spoken", default="", metavar="FROM-TO", help=spoken)
 
 
 def run(args: argparse.Namespace) -> int:
     from bethink import evaluate
 
     if args.rescore:
-        results = [_rescored(Path(log)) for log in args.rescore]
+        results = [_rescored(Path(log), args.whole, args.spoken) for log in args.rescore]
         if args.out:
             evaluate.write_results(Path(args.out) / "results.json", results)
     else:
@@ -129,17 +135,19 @@ def _talks(args: argparse.Namespace) -> list[Result]:
         )
 
 
-def _rescored(log: Path) -> Result:
-    """Scores from the log; model and policy names from results.json beside it or, without that, from its folder."""
+def _rescored(log: Path, whole: str | None, spoken: str) -> Result:
+    """Scores from the log; names of model, policy and languages from results.json beside it or, without that, from its folder."""
     from bethink import evaluate
     from bethink.evaluate import longform
 
-    scores = longform.rescore(log) if longform.is_longform(log) else evaluate.rescore(log)
     beside = log.absolute().parent.parent / "results.json"
-    for result in evaluate.load_results(beside) if beside.is_file() else []:
-        if beside.parent / result.log == log.absolute():
-            return dataclasses.replace(result, scores=scores, log=str(log))
-    return evaluate.Result(model="unknown", policy=log.absolute().parent.name, scores=scores, log=str(log))
+    known = evaluate.load_results(beside) if beside.is_file() else []
+    found = next((result for result in known if beside.parent / result.log == log.absolute()), None)
+    spoken = spoken or (found.spoken if found else "")
+    scores = longform.rescore(log) if longform.is_longform(log) else evaluate.rescore(log, whole, spoken)
+    if found:
+        return dataclasses.replace(found, scores=scores, log=str(log), spoken=spoken)
+    return evaluate.Result("unknown", log.absolute().parent.name, scores, str(log), spoken=spoken)
 
 
 def _per_lag(args: argparse.Namespace) -> Translator:

@@ -21,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from bethink.errors import DataError
-from bethink.evaluate import latency, quality
+from bethink.evaluate import latency, meaning, quality
 from bethink.evaluate.quality import Quality
 from bethink.evaluate.records import flaw, number, read
 from bethink.files import not_utf8, write_atomically
 from bethink.trace import Translation
 
 INTERVALS = "intervals.json"  # beside a log
+LOG = "instances.log"
 
 
 @dataclass(frozen=True)
@@ -84,13 +85,17 @@ class Instance:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of a log: latency[profile][measure], quality[profile][measure], and words taken back per word."""
+    """The scores of a log: latency[profile][measure], quality[profile][measure], and words taken back per word.
+
+    meaning[kind][measure] is what was done to negations, numbers and names: see `bethink.evaluate.meaning`.
+    """
 
     sentences: int
     latency: dict[str, dict[str, float]]
     quality: dict[str, dict[str, Quality]]
     erasure: float
     longform: dict[str, float] = field(default_factory=dict)  # drift, stalls and loops, of whole talks only
+    meaning: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 def instance(
@@ -123,8 +128,11 @@ def instance(
     )
 
 
-def score(instances: Sequence[Instance]) -> Scores:
-    """All measures of all profiles that the instances allow: `paper` needs paths, `clock` a clock, quality needs sacrebleu."""
+def score(instances: Sequence[Instance], whole: Sequence[Instance] = (), spoken: str = "") -> Scores:
+    """All measures of all profiles that the instances allow: `paper` needs paths, `clock` a clock, quality needs sacrebleu.
+
+    What the policy does to the meaning needs `whole`, the same model's translations of whole sentences, and the languages, as in de-en.
+    """
     if not instances:
         raise DataError("there are no sentences to score; expected at least one")
     predictions, references = [one.prediction for one in instances], [one.reference for one in instances]
@@ -134,12 +142,15 @@ def score(instances: Sequence[Instance]) -> Scores:
         latency=_latency(instances),
         quality=quality.score(predictions, references) if quality.available() else {},
         erasure=sum(one.erased for one in instances) / max(words, 1),
+        meaning=meaning.measure(instances, whole, spoken),
     )
 
 
-def rescore(log: str | os.PathLike[str]) -> Scores:
-    """The scores of a log, without the model that wrote it."""
-    return score(read_log(log))
+def rescore(log: str | os.PathLike[str], whole: str | os.PathLike[str] | None = None, spoken: str = "") -> Scores:
+    """The scores of a log, without the model that wrote it; `whole` is by default the log of `offline` in the folder beside its own."""
+    beside = Path(log).absolute().parent.parent / "offline" / LOG
+    whole = beside if whole is None and beside.is_file() else whole
+    return score(read_log(log), read_log(whole) if whole else (), spoken)
 
 
 def read_log(log: str | os.PathLike[str]) -> list[Instance]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from bethink import __version__
 from bethink.errors import DataError, MissingExtra, UsageError
 from bethink.evaluate import latency
-from bethink.evaluate.instances import Instance, Scores, instance, read_lines, score, write
+from bethink.evaluate.instances import LOG, Instance, Scores, instance, read_lines, read_log, score, write
 from bethink.evaluate.records import flaw, read
 from bethink.policy import Policy
 from bethink.text import normalise
@@ -51,6 +51,10 @@ _COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the 
     ("longest\nstall, words", "longform", "", "stall", 0),
     ("loops\n%", "longform", "", "loops", 2),
     ("loops %,\nreference", "longform", "", "reference loops", 2),
+    ("negation\nlost %", "meaning", "negation", "lost", 2),
+    ("negation\ninvented %", "meaning", "negation", "invented", 2),
+    ("numbers\nlost %", "meaning", "numbers", "lost", 2),
+    ("names\nlost %", "meaning", "names", "lost", 2),
 )
 
 
@@ -66,6 +70,7 @@ class Result:
     versions: Mapping[str, str] = field(default_factory=dict)
     test: str = ""  # SHA-256 of the test set's lines
     fingerprint: str = ""  # of the model, if known
+    spoken: str = ""  # the languages, as in de-en
 
     def to_dict(self) -> dict[str, Any]:
         record = asdict(self)
@@ -94,7 +99,8 @@ def evaluate(
     """Run every policy over the same sentences; write results.json and, for each policy, a folder with its instances.log.
 
     With `clock`, sentences are fed one by one and word by word at `wpm` words per minute, and computing time is measured;
-    otherwise they are batched. An empty source line gets an empty translation.
+    otherwise they are batched. An empty source line gets an empty translation. Measures of meaning compare with `offline`: it
+    must be among the policies, or be in the folder already.
     """
     if not sources:
         raise DataError("there are no sentences to translate; expected at least one")
@@ -106,9 +112,9 @@ def evaluate(
     test = hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()
     folder = ResultFolder(Path(out_dir), translator, test)
     lengths = [_tokens(translator, reference) for reference in references]
-    results: list[Result] = []
-    for policy in {str(policy): policy for policy in policies}.values():
-        pace = 60_000 / wpm if clock else None
+    pace = 60_000 / wpm if clock else None
+
+    def translated(policy: Policy) -> list[Instance]:
         found: dict[int, Instance] = {}
         for index, translation, elapsed in _translated(translator, sources, policy, batch, pace):
             source_ms = len(translation.source) * pace if pace else None
@@ -116,9 +122,15 @@ def evaluate(
             found[index] = instance(index, *pair, translation, elapsed, source_ms, lengths[index])
             if progress:
                 progress(policy, len(found), len(sources))
-        instances = [found[index] for index in range(len(sources))]
+        return [found[index] for index in range(len(sources))]
+
+    wanted = {str(policy): policy for policy in policies}
+    whole = translated(wanted["offline"]) if "offline" in wanted else folder.logged("offline")
+    results: list[Result] = []
+    for name, policy in wanted.items():
+        instances = whole if name == "offline" else translated(policy)
         log = [each.to_dict() for each in instances]
-        results.append(folder.add(policy, score(instances), log, wpm if clock else None))
+        results.append(folder.add(policy, score(instances, whole, folder.spoken), log, wpm if clock else None))
     return results
 
 
@@ -142,16 +154,22 @@ class ResultFolder:
                 f"{folder} holds results of another model named {translator.name}; give another folder with --out"
             )
         self._results = {result.policy: result for result in found}
+        self.spoken = "-".join(str(translator.about.get(side, "")) for side in ("source", "target"))
         _require_writable(folder)
+
+    def logged(self, policy: str) -> list[Instance]:
+        """The sentences of a policy that was evaluated earlier; none if it was not."""
+        log = self._folder / self._results[policy].log if policy in self._results else None
+        return read_log(log) if log and log.is_file() else []
 
     def add(self, policy: Policy, scores: Scores, log: Sequence[Mapping[str, Any]], wpm: float | None = None) -> Result:
         """Write the log of a policy, and its scores among those of the other policies."""
         place = re.sub(r"[^\w=.+-]+", "_", str(policy))
-        write(self._folder / place / "instances.log", "".join(json.dumps(record) + "\n" for record in log))
+        write(self._folder / place / LOG, "".join(json.dumps(record) + "\n" for record in log))
         # `simuleval --score-only --output FOLDER` reads from this file what kind of data it scores.
         write(self._folder / place / "config.yaml", "source_type: text\ntarget_type: text\n")
-        of = {"test": self._test, "fingerprint": self._translator.fingerprint}
-        made = Result(self._translator.name, str(policy), scores, f"{place}/instances.log", wpm, versions(), **of)
+        of = {"test": self._test, "fingerprint": self._translator.fingerprint, "spoken": self.spoken}
+        made = Result(self._translator.name, str(policy), scores, f"{place}/{LOG}", wpm, versions(), **of)
         self._results[made.policy] = made
         write_results(self._folder / "results.json", list(self._results.values()))
         return made
