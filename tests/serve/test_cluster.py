@@ -30,6 +30,7 @@ from tests.serve.talk import start, talk, text
 INSTALLED = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not INSTALLED, reason="Ray is not installed: pip install 'bethink[cluster]'")
 SPEAKERS = 8
+POLICY = "wait-k:k=2,rate=1.0"
 STARTED = "process_start_time_seconds "
 QUIET = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
 KILL = """
@@ -48,11 +49,12 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
         options = {"model": str(CLONE / "models" / "toy"), "replicas": 2, "most": 2, "streams": 20, "cores": 0.1}
+        options["policy"] = f"{POLICY} punctuation_policy:Punctuation"
         deployed = {"name": "live", "route_prefix": "/", "import_path": "bethink.serve.cluster:app", "args": options}
         config = {"http_options": {"host": "127.0.0.1", "port": self.port}, "applications": [deployed]}
         (folder / "cluster.yaml").write_text(json.dumps(config), encoding="utf-8")  # every JSON text is YAML
         self._log = folder / "log.txt"
-        self._environment = os.environ | QUIET | {"PYTHONPATH": str(CLONE / "src")}
+        self._environment = os.environ | QUIET | {"PYTHONPATH": f"{CLONE / 'src'}:{CLONE / 'examples'}"}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [Path(sys.executable).parent / "serve", "run", folder / "cluster.yaml"],
@@ -131,7 +133,7 @@ def test_a_replica_dies_in_mid_sentence(cluster: Cluster, translator: Translator
         return await asyncio.gather(*speakers)
 
     told = play(scene, 120)
-    assert [words for words, _ in told] == [translator.translate(speech) for speech in speeches]
+    assert [words for words, _ in told] == [translator.translate(speech, POLICY) for speech in speeches]
     assert 0 < sum(reconnects > 0 for _, reconnects in told) < SPEAKERS
 
 
@@ -147,6 +149,14 @@ def test_the_limits_hold_behind_rays_proxy(cluster: Cluster) -> None:
 
 
 @needs_ray
+def test_the_policies_named_in_the_options_are_offered(cluster: Cluster) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{cluster.port}/v1/models", timeout=5) as answer:
+        (model,) = json.load(answer)["models"]
+    assert model["policy"] == POLICY
+    assert "punctuation_policy:Punctuation" in [policy["name"] for policy in model["policies"]]
+
+
+@needs_ray
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Ray's own, as it is imported
 @pytest.mark.parametrize(
     ("options", "complaint"),
@@ -154,6 +164,7 @@ def test_the_limits_hold_behind_rays_proxy(cluster: Cluster) -> None:
         ({"modell": "toy"}, "'modell'"),
         ({"replicas": "none"}, "'replicas'"),
         ({"replicas": 3, "most": 2}, "'most' is 2"),
+        ({"policy": "wait-k:3 waitk"}, "no policy named 'waitk'"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, object], complaint: str) -> None:

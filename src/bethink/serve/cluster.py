@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from bethink.errors import BethinkError, MissingExtra, UsageError
+from bethink.policy import Policy, load
 from bethink.serve.app import create_app
 from bethink.serve.auth import Access, read_token
 from bethink.serve.limits import Limits
@@ -34,6 +35,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     model: str = "de-en"
+    policy: str = ""  # as --policy of `bethink serve`; separate several by spaces
     origin: str = ""  # the address of the page, as in https://live.example.org; separate several by commas
     proxy: str = ""  # the address of a reverse proxy whose X-Forwarded-For is trusted
     replicas: PositiveInt = 1  # at least
@@ -43,13 +45,18 @@ class Options(BaseModel):
     threads: PositiveInt = 1  # processor threads that the model uses
     batch: PositiveInt = 64  # streams in one call of the model
 
+    def policies(self) -> list[Policy]:
+        """The policies named here: the first is the default for clients, and your own ones are offered to them."""
+        return [load(spec) for spec in self.policy.split()]
+
 
 class Replica:
     """One server of several. If clients need a token, it is in the environment of the machine ($BETHINK_TOKEN)."""
 
     def __init__(self, options: Options) -> None:
         origins = [origin.strip() for origin in options.origin.split(",") if origin.strip()]
-        model = Model.load(options.model, batch=options.batch, threads=options.threads)
+        policy = next(iter(options.policies()), None)
+        model = Model.load(options.model, policy=policy, batch=options.batch, threads=options.threads)
         self._proxy = options.proxy
         self._service = Service(
             [model], Limits(streams=options.streams), Access("127.0.0.1", origins, read_token(None))
@@ -76,6 +83,7 @@ def app(given: Mapping[str, Any]) -> Any:
         raise UsageError(f"option '{name}' of the cluster: {found['msg'].lower()}") from None
     if options.most < options.replicas:
         raise UsageError(f"'most' is {options.most}, but must be at least 'replicas', which is {options.replicas}")
+    options.policies()  # a wrong one is reported here, before any replica starts
     limits = Limits(streams=options.streams)
     made = serve.deployment(
         serve.ingress()(Replica)
