@@ -53,7 +53,7 @@ def main() -> None:
     record = {"seeds": facts, "mean": [result.to_dict() for result in mean]}
     write(logs / "toy.json", json.dumps(record, indent=1) + "\n")
     drawn = [r for r in mean if r.model in ("offline", "ped", "multi-path") and not r.policy.startswith("pe-flip")]
-    curves(drawn, report.ROOT / "docs" / "figures" / "toy.svg")
+    curves(drawn, report.ROOT / "docs" / "figures" / "toy.svg", "AL", "paper")
     write(report.ROOT / "docs" / "results" / "toy.md", report.toy(json.loads((logs / "toy.json").read_text("utf-8"))))
 
 

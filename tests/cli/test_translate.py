@@ -110,6 +110,19 @@ def test_bytes_that_are_not_text_do_not_stop_it(
     assert capsys.readouterr().out.count("\n") == 1
 
 
+@pytest.mark.parametrize("data", [b"\x7fELF\x02\x01\x01\0\0\0 te himu\n", "te himu\n".encode("utf-16")])
+def test_a_file_that_is_not_text_is_refused_at_once(
+    data: bytes, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "text"
+    file.write_bytes(data)
+    assert main(["translate", "--model", str(model), str(file)]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert f"{file} is not UTF-8 text: it has zero bytes" in err
+
+
 @pytest.mark.parametrize("cut", [1, 7, 1 << 16])
 def test_what_is_not_utf8_is_told_once(
     cut: int, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -203,11 +216,11 @@ def test_watch_as_a_transcript(
     read = [line.split()[1] for line in lines if line.startswith("READ")]
     assert [word for word in read if word != "⏎"] == " ".join(sentences).split()
     assert any("WRITE" in line for line in lines)
-    summary = {line[:8].strip(): line[8:].strip() for line in lines[-5:]}
+    summary = {line[:12].strip(): line[12:].strip() for line in lines[-5:]}
     assert summary["model"] == "random (random weights over the toy language)"
     assert summary["policy"].startswith(policy.partition(",")[0])
     assert summary["text"].startswith(f"3 sentences, {len(' '.join(sentences).split())} words heard")
-    assert "words" in summary["lag (AL)"]
+    assert "words" in summary["lag (LAAL)"]
     assert "rounds per written token" in summary["speed"]
 
 
@@ -224,7 +237,7 @@ def test_a_watch_does_not_grow_with_the_stream(model: Path, sentences: list[str]
     assert alive[0] == alive[1] == alive[2]
     one = Translation.of([*speaker.feed(sentences[0]), *speaker.finish()])
     assert (watch.sums.sentences, watch.sums.heard, watch.sums.tokens) == (3, 3 * len(one.source), 3 * len(one.path))
-    assert watch.sums.word_lag == pytest.approx(3 * average_lagging(one.delays, len(one.source), len(one.delays)))
+    assert watch.sums.lag == pytest.approx(3 * average_lagging(one.delays, len(one.source), len(one.delays)))
 
 
 def test_watch_names_the_evidence(model: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:

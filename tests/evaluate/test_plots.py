@@ -20,7 +20,7 @@ from tests.evaluate.made import FakeTranslator, golden_lines, translation
 
 def result(policy: str, lag: float, bleu: float, model: str = "m") -> Result:
     found = {"paper": {"BLEU": Quality(bleu, "s")}, "standard": {"BLEU": Quality(bleu, "s")}}
-    return Result(model, policy, Scores(5, {"paper": {"AL": lag}}, found, 0.0), "x/instances.log")
+    return Result(model, policy, Scores(5, {"simuleval": {"LAAL": lag}}, found, 0.0), "x/instances.log")
 
 
 RESULTS = [
@@ -143,8 +143,8 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
         plots.degree(translation("", ""), ["a"], [], tmp_path / "a.svg")
     with pytest.raises(UsageError, match=r"must end in \.svg or \.png"):
         plots.curves(RESULTS, tmp_path / "a.gif")
-    with pytest.raises(DataError, match="no LAAL in profile 'simuleval'; there are paper AL"):
-        plots.curves(RESULTS, tmp_path / "a.svg", latency="LAAL", profile="simuleval")
+    with pytest.raises(DataError, match="no AL in profile 'paper'; there are simuleval LAAL"):
+        plots.curves(RESULTS, tmp_path / "a.svg", latency="AL", profile="paper")
     with pytest.raises(DataError, match="no results to draw"):
         plots.curves([], tmp_path / "a.svg")
     assert not list(tmp_path.iterdir())

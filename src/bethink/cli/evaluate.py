@@ -182,15 +182,17 @@ def _add_plot(verbs: Verbs) -> None:
         (
             "results --out curve.svg",
             "results/ours results/baseline --out curve.pdf",
-            "results --latency LAAL --profile simuleval --out laal.svg",
+            "results --latency AL --profile paper --out paper.svg   # as the PED paper counts: model tokens",
         ),
         run_plot,
     )
     made.add_argument("results", nargs="+", metavar="RESULTS", help="a results.json or its folder")
     made.add_argument("--out", required=True, metavar="FILE", help="the picture: .svg, .png or .pdf")
-    made.add_argument("--latency", default="AL", metavar="MEASURE", help="AL, LAAL, AP, DAL, CW or YAAL (default: AL)")
-    profiles = ("paper", "simuleval", "clock", "longform")
-    made.add_argument("--profile", default="paper", choices=profiles, help="how latency is counted (default: paper)")
+    measures = "AL, LAAL, AP, DAL, CW or YAAL (default: LAAL)"
+    made.add_argument("--latency", default="LAAL", metavar="MEASURE", help=measures)
+    profiles = ("simuleval", "paper", "clock", "longform")
+    counted = "how latency is counted: simuleval in words, paper in model tokens, the others in ms (default: simuleval)"
+    made.add_argument("--profile", default="simuleval", choices=profiles, help=counted)
     made.add_argument("--quality", default="BLEU", choices=("BLEU", "chrF"), help="default: BLEU")
     counted = "how quality is counted (default: paper with --profile paper, else standard)"
     made.add_argument("--quality-profile", choices=("paper", "standard"), help=counted)

@@ -192,15 +192,25 @@ def arriving(file: int, decoder: Decoder) -> Iterator[str]:
 
 
 class Decoder:
-    """Decodes UTF-8 as it arrives. Invalid bytes are replaced, so that a stream goes on; the first one is reported at once."""
+    """Decodes UTF-8 as it arrives. Invalid bytes are replaced, so that a stream goes on; the first one is reported at once.
+
+    What begins with zero bytes is no text at all and is refused.
+    """
 
     def __init__(self, name: str) -> None:
         self.damaged = False  # whether there were invalid bytes
+        self._begun = False
         self._name = name
         self._line = 1
         self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
 
     def decode(self, data: bytes, *, final: bool = False) -> str:
+        if not self._begun and b"\0" in data:
+            raise DataError(
+                f"{self._name} is not UTF-8 text: it has zero bytes, like a program, a picture or UTF-16; "
+                "convert UTF-16 first: iconv -f UTF-16 -t UTF-8"
+            )
+        self._begun = True
         state = self._decoder.getstate()
         try:
             text = self._decoder.decode(data, final)

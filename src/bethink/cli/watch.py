@@ -51,19 +51,17 @@ class Sums:
     written: int = 0  # words
     tokens: int = 0  # written, end-of-sentence included
     spoken: int = 0  # sentences with at least one word written
-    word_lag: float = 0.0
-    token_lag: float = 0.0
+    lag: float = 0.0  # in words, summed over these
 
     def add(self, translation: Translation) -> None:
-        source, delays, path = len(translation.source), translation.delays, translation.path
+        source, delays = len(translation.source), translation.delays
         self.sentences += 1
         self.heard += source
         self.written += len(delays)
-        self.tokens += len(path)
-        self.token_lag += latency.paper(path, translation.source_tokens)["AL"]
+        self.tokens += len(translation.path)
         if delays:
             self.spoken += 1
-            self.word_lag += latency.average_lagging(delays, source, len(delays))
+            self.lag += latency.length_adaptive(delays, source, 0)  # there is no reference to be longer than the output
 
 
 class Watch:
@@ -134,12 +132,11 @@ def summary(speaker: Speaker, sums: Sums) -> Table | Text:
     if not sums.sentences:
         return Text("there was nothing to translate")
     rounds = speaker.engine.rounds / sums.tokens
-    by_word, by_token = sums.word_lag / max(sums.spoken, 1), sums.token_lag / sums.sentences
     rows = {
         "model": describe(speaker.translator),
         "policy": str(speaker.policy),
         "text": f"{sums.sentences} sentences, {sums.heard} words heard, {sums.written} words written",
-        "lag (AL)": f"{by_word:.2f} words, {by_token:.2f} tokens behind the speaker",
+        "lag (LAAL)": f"{sums.lag / max(sums.spoken, 1):.2f} words behind the speaker",
         "speed": f"{sums.tokens / speaker.computing:,.0f} tokens per second, {rounds:.2f} rounds per written token",
     }
     table = Table.grid(padding=(0, 2))

@@ -46,8 +46,8 @@ def load(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Result], Logs]:
 def curves(
     results: Sequence[Result],
     out: str | os.PathLike[str],
-    latency: str = "AL",
-    profile: str = "paper",
+    latency: str = "LAAL",
+    profile: str = "simuleval",
     quality: str = "BLEU",
     quality_profile: str | None = None,
     logs: Logs | None = None,

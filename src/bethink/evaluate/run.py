@@ -34,14 +34,14 @@ Timed = tuple[int, Translation, Sequence[float]]  # line number and, with a cloc
 Progress = Callable[[Policy, int, int], None]  # policy, sentences done, sentences in all
 
 _COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the scores, decimals
-    ("AL\npaper", "latency", "paper", "AL", 2),
-    ("BLEU\npaper", "quality", "paper", "BLEU", 2),
-    ("LAAL\npaper", "latency", "paper", "LAAL", 2),
-    ("AL\nwords", "latency", "simuleval", "AL", 2),
     ("LAAL\nwords", "latency", "simuleval", "LAAL", 2),
+    ("BLEU\nstandard", "quality", "standard", "BLEU", 2),
+    ("AL\nwords", "latency", "simuleval", "AL", 2),
     ("DAL\nwords", "latency", "simuleval", "DAL", 2),
     ("YAAL\nwords", "latency", "simuleval", "YAAL", 2),
-    ("BLEU\nstandard", "quality", "standard", "BLEU", 2),
+    ("AL\npaper", "latency", "paper", "AL", 2),
+    ("LAAL\npaper", "latency", "paper", "LAAL", 2),
+    ("BLEU\npaper", "quality", "paper", "BLEU", 2),
     ("AL\nms", "latency", "clock", "AL", 0),
     ("LAAL\nms", "latency", "clock", "LAAL", 0),
     ("LongYAAL\nms", "latency", "longform", "LongYAAL", 0),
@@ -55,6 +55,11 @@ _COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the 
     ("negation\ninvented %", "meaning", "negation", "invented", 2),
     ("numbers\nlost %", "meaning", "numbers", "lost", 2),
     ("names\nlost %", "meaning", "names", "lost", 2),
+)
+
+_LEGEND = (
+    "AL: how far the translation is behind the source, on average. LAAL: the same, but too long a translation does not lower it.\n"
+    "DAL: the same, but each target word takes time. YAAL: LAAL of the words shown before the source ends. CA: with computing time."
 )
 
 
@@ -260,7 +265,7 @@ def _caption(results: Sequence[Result]) -> str:
     }
     sizes = sorted({result.scores.sentences for result in results})
     missing = [str(MissingExtra("BLEU", "train"))] if not lines else []
-    return "\n".join([f"{', '.join(map(str, sizes))} sentences", *sorted(lines), *missing])
+    return "\n".join([f"{', '.join(map(str, sizes))} sentences", _LEGEND, *sorted(lines), *missing])
 
 
 def _translated(
