@@ -194,5 +194,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert code == 0
     assert told.out.strip() == str(tmp_path / "made")
     assert "AUC of the judge" in told.err
+    assert f"{len(LINES)} lines are few for a judge" in told.err
     assert ("no better than confidence" in told.err) is (not helped(told.err))
     assert Folder.open(tmp_path / "made").model.judge

@@ -43,7 +43,7 @@ def _curves(
 
 def degree(found: DegreeFindings, out: Out) -> None:
     """Four plots: what predicts whether the source was read, what d means, how it grows, how large its rises are."""
-    with figure_in(out, (8.6, 6.2)) as figure:
+    with figure_in(out, (8.6, 7.7)) as figure:
         (told, meant), (grown, risen) = figure.subplots(2, 2)
         _aucs(told, found)
         meant.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (5, 2)), linewidth=1)
@@ -53,11 +53,11 @@ def degree(found: DegreeFindings, out: Out) -> None:
             for name, rows in known.items()
         }
         drawn = {name: points for name, points in shares.items() if points}
-        _curves(meant, drawn, ("translation degree d", "share translated by then"), "lower right")
+        _curves(meant, drawn, ("translation degree d", "share translated by then"))
         growth = {"by target written": (PROGRESS, found.progress), "by how far ahead it lies": (OFFSETS, found.offset)}
         middles = {edges: [(low + high) / 2 for low, high in pairwise(edges)] for edges in (PROGRESS, OFFSETS)}
         means = {name: zip(middles[edges], values, strict=True) for name, (edges, values) in growth.items() if values}
-        _curves(grown, means, ("share of the sentence", "mean d, whole source readable"), "lower left")
+        _curves(grown, means, ("share of the sentence", "mean d, whole source readable"))
         grown.set_xticks((-1, -0.5, 0, 0.5, 1))
         grown.set_ylim(bottom=0)
         rises = {
@@ -65,8 +65,11 @@ def degree(found: DegreeFindings, out: Out) -> None:
             for path in found.paths
             if path.quantiles
         }
-        _curves(risen, rises, ("max Δd", "share of tokens at or below"), "lower right")
-        figure.tight_layout(pad=1.2)
+        _curves(risen, rises, ("max Δd", "share of tokens at or below"))
+        figure.tight_layout(pad=1.2, h_pad=7.5)  # room for the legends between the rows
+        for axes in figure.axes:
+            if axes.get_legend_handles_labels()[0]:
+                below(axes, columns=2)
 
 
 def _aucs(axes: Axes, found: DegreeFindings) -> None:
@@ -81,7 +84,7 @@ def _aucs(axes: Axes, found: DegreeFindings) -> None:
     axes.axhline(0.5, color=GREY, linestyle=(0, (5, 2)), linewidth=1)
     axes.set_xticks(range(len(paths)), [path.name for path in paths])
     axes.set_ylabel("AUC: its source has been read")
-    tidy_axes(axes, "lower center" if kinds else None, columns=2)
+    tidy_axes(axes, None)
     axes.set_ylim(0.35, 1.02)
 
 

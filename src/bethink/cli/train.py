@@ -12,6 +12,8 @@ from pathlib import Path
 from bethink.cli.common import Verbs, add_threads, bars, count, verb
 from bethink.errors import MissingExtra, UsageError
 
+FEW = 1000  # lines, below which a judge learns little
+
 
 def add(verbs: Verbs) -> None:
     _add_prepare(verbs)
@@ -191,6 +193,8 @@ def run_judge(args: argparse.Namespace) -> int:
     with _extra("training a judge"):
         from bethink.train.judge import judge, sample_lines
     chosen = sample_lines(Path(args.source), args.lines, args.seed, Path(args.folder))
+    if len(chosen) < FEW:
+        print(f"bethink: {len(chosen)} lines are few for a judge; better give it a few thousand", file=sys.stderr)
     with bars() as progress:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
         verdict = judge(Path(args.folder), chosen, Path(args.to), progress=progress, **options)
