@@ -5,14 +5,14 @@
 #   runs/analyses.sh de-en CORPORA [RUN]        a real model; CORPORA holds de-en/newstest2013.{de,en} and alignments/rwth.{de,en,talp};
 #   runs/analyses.sh toy "" RUN                 RUN is the training run, whose constraint heads `overlap` asks; without it, no overlap
 #
-# ANALYSES="alignment lag" makes only these.
+# ANALYSES="alignment overlap" makes only these.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 model=${1:-toy} corpora=${2:-} run=${3:-}
 bethink=${BETHINK:-bethink}
-analyses=${ANALYSES:-degree alignment overlap ablation robustness lag speed}
-lines=500 # of the test set that is translated; `robustness` and `lag` take fewer
+analyses=${ANALYSES:-degree alignment overlap ablation robustness}
+lines=500 # of the test set that is translated; `robustness` takes fewer
 out=docs/figures/analyses/$model
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -71,14 +71,12 @@ compare_systems() {
     "$bethink" analyze ablation "${named[@]}" --profile "$profile" --out "$out"
 }
 
-# One core translates, another looks at gold alignments and noise; where time is measured, nothing runs beside it.
+# One core translates, another looks at gold alignments and noise.
 if wanted ablation; then compare_systems & else true & fi
 analyze degree ${aligned[@]+"${aligned[@]}"} --limit 508 --policy "${felt[@]}"
 analyze alignment ${aligned[@]+"${aligned[@]}"} --limit 508 --policy "${fixed[@]}" "${paced[@]}" "${adaptive[@]}" "${own[@]}" ${pe[@]+"${pe[@]}"}
 analyze robustness "${text[@]}" --limit 300 --policy wait-k:5 "$recommended"
 wait $!
-analyze lag --source "$work/source" --limit 100 --policy "${felt[@]}"
-analyze speed --policy "${felt[@]}"
 if [ -n "$run" ] && wanted overlap; then
     "$bethink" analyze overlap --model "$run" ${aligned[@]+"${aligned[@]}"} --out "$out"
 fi

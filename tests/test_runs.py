@@ -424,7 +424,7 @@ def test_both_bundled_models_are_analysed() -> None:
     published = {
         f"{path.parent.name}/{path.stem}" for path in (ROOT / "docs" / "figures" / "analyses").glob("*/*.json")
     }
-    names = ("degree", "alignment", "overlap", "ablation", "robustness", "lag", "speed")
+    names = ("degree", "alignment", "overlap", "ablation", "robustness")
     assert published == {f"{model}/{name}" for model in ("de-en", "toy") for name in names}
 
 

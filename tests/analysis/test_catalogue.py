@@ -38,22 +38,22 @@ def test_what_is_not_a_number_stays_unknown(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("text", "message"),
     [
-        ("lag", "{", "lag.json is not the record of an analysis"),
-        ("lag", "[]", "the record is \\[\\]"),
-        ("lag", '{"model": 1}', "model is 1"),
-        ("lag", '{"model": "m", "wpm": "fast", "sentences": 1, "felt": []}', "wpm is 'fast'"),
-        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [{"policy": "p"}]}', "it lacks 'words'"),
-        ("lag", '{"model": "m", "wpm": 150, "sentences": 1, "felt": [], "more": 1}', "it has 'more'"),
+        ("{", "alignment.json is not the record of an analysis"),
+        ("[]", "the record is \\[\\]"),
+        ('{"model": 1}', "model is 1"),
+        ('{"model": "m", "pairs": "many", "points": []}', "pairs is 'many'"),
+        ('{"model": "m", "pairs": 1, "points": [{"policy": "p"}]}', "it lacks 'AL'"),
+        ('{"model": "m", "pairs": 1, "points": [], "more": 1}', "it has 'more'"),
     ],
 )
-def test_what_is_no_record_is_told(name: str, text: str, message: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.json").write_text(text, "utf-8")
+def test_what_is_no_record_is_told(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "alignment.json").write_text(text, "utf-8")
     with pytest.raises(DataError, match=message):
-        load(tmp_path / f"{name}.json")
+        load(tmp_path / "alignment.json")
 
 
 def test_the_name_of_the_file_says_which_analysis_it_is(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no analysis named 'lags'.*Did you mean 'lag'"):
-        load(tmp_path / "lags.json")
+    with pytest.raises(UsageError, match="no analysis named 'degrees'.*Did you mean 'degree'"):
+        load(tmp_path / "degrees.json")

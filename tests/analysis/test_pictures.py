@@ -13,11 +13,9 @@ from bethink.analysis.alignment import Paths, Point
 from bethink.analysis.catalogue import CATALOGUE
 from bethink.analysis.degree import look
 from bethink.analysis.gold import golden
-from bethink.analysis.lag import Felt, Lags
 from bethink.analysis.overlap import Overlap, Rates
 from bethink.analysis.robustness import Outcome, Robustness
 from bethink.analysis.sheet import Sheet, number, percent
-from bethink.analysis.speed import Pace, Speed
 from tests.analysis.test_degree import PAIRS, Plain, Sure, translator
 
 
@@ -35,14 +33,9 @@ FINDINGS: dict[str, tuple[str, Callable[[], Any]]] = {  # the analysis, and some
         "overlap",
         lambda: Overlap("m", 2, (Rates(1, 0.5, 0.6, 0.7, 0.8), Rates(3, 0.5, 0.6, 0.7, 0.8, 0.8, 0.9, 0.1, 0.2))),
     ),
-    "lag": ("lag", lambda: Lags("m", 150, 2, (Felt("offline", 9, (1,), (2,), 0.1, tuple(range(101))),))),
     "robustness": (
         "robustness",
         lambda: Robustness("m", "", tuple(Outcome(p, n, 2, 30, 3, 0, 0) for p in "ab" for n in ("clean", "typos"))),
-    ),
-    "speed": (
-        "speed",
-        lambda: Speed("m", 2, 1, 3, (Pace("a", 1, 1, 1, 1, 1, 1), Pace("b", 2, 2, 1.5, 3, 2, 2))),
     ),
     "ablation": (
         "ablation",

@@ -46,10 +46,9 @@ def test_analyses_of_aligned_pairs(
     assert "pe:k=1" in (out / f"{name}.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize("name", ["degree", "alignment", "lag", "robustness", "speed"])
+@pytest.mark.parametrize("name", ["degree", "alignment", "robustness"])
 def test_a_model_of_the_toy_language_needs_no_files(name: str, model: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    few = ("--turns", 1) if name == "speed" else ("--limit", 3)
-    code, printed, error = run(capsys, name, "--model", model, "--policy", "wait-k:k=2", *few)
+    code, printed, error = run(capsys, name, "--model", model, "--policy", "wait-k:k=2", "--limit", 3)
     assert (code, error) == (0, "")
     assert "wait-k:k=2" in printed
 
@@ -69,8 +68,8 @@ def test_tables_and_pictures_are_made_again_from_the_numbers_alone(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
-    _, printed, _ = run(capsys, "speed", "--model", model, "--turns", 1, "--out", first)
-    code, again, error = run(capsys, "redraw", first / "speed.json", "--out", second)
+    _, printed, _ = run(capsys, "alignment", "--model", model, "--limit", 3, "--out", first)
+    code, again, error = run(capsys, "redraw", first / "alignment.json", "--out", second)
     assert (code, error) == (0, "")
     assert again == printed.replace(str(first), str(second))
     assert {file.name: file.read_bytes() for file in first.iterdir()} == {
@@ -115,7 +114,7 @@ def test_what_is_wrong_is_told_in_one_sentence(
     assert error.count("\n") == 1
 
 
-@pytest.mark.parametrize("what", [("lag", "--model", "toy"), ("redraw", "docs/figures/analyses/toy/lag.json")])
+@pytest.mark.parametrize("what", [("degree", "--model", "toy"), ("redraw", "docs/figures/analyses/toy/degree.json")])
 def test_a_light_installation_is_told_what_to_install(
     what: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bethink.analysis import ablation, alignment, degree, lag, overlap, pictures, robustness, speed
+from bethink.analysis import ablation, alignment, degree, overlap, pictures, robustness
 from bethink.analysis.sheet import Sheet
 from bethink.errors import DataError, unknown
 from bethink.evaluate.instances import read_lines, write
@@ -49,10 +49,6 @@ CATALOGUE = {
     "robustness": Analysis(
         robustness.Robustness, robustness.sheets, pictures.robustness, "BLEU where the source is not clean"
     ),
-    "lag": Analysis(
-        lag.Lags, lag.sheets, pictures.lag, "How many words are shown how soon after the speaker said them"
-    ),
-    "speed": Analysis(speed.Speed, speed.sheets, pictures.speed, "Time per token, as a ratio to the first policy"),
 }
 
 

@@ -12,10 +12,8 @@ import numpy as np
 from bethink.analysis.ablation import Ablation, Row
 from bethink.analysis.alignment import Paths, Point
 from bethink.analysis.degree import OFFSETS, PROGRESS, DegreeFindings
-from bethink.analysis.lag import Lags
 from bethink.analysis.overlap import Overlap
 from bethink.analysis.robustness import Robustness
-from bethink.analysis.speed import Speed
 from bethink.evaluate.drawing import GREY, Place, band, below, below_all, colour_of, figure_in, level, line, tidy_axes
 from bethink.evaluate.plots import line_of
 
@@ -31,11 +29,10 @@ def _curves(
     curves: Mapping[str, Iterable[tuple[float, float]]],
     labels: tuple[str, str],
     legend: Place | None = None,
-    every: int = 1,
 ) -> None:
     """Draw named curves, the labels of both axes and, if wanted, a legend."""
     for n, (name, points) in enumerate(curves.items()):
-        line(axes, points, n, name, every)
+        line(axes, points, n, name)
     axes.set_xlabel(labels[0])
     axes.set_ylabel(labels[1])
     tidy_axes(axes, legend if curves else None)
@@ -117,32 +114,27 @@ def overlap(found: Overlap, out: Out) -> None:
         axes.set_ylim(0, 1)
 
 
-def lag(found: Lags, out: Out) -> None:
-    """The share of words shown within each delay."""
-    curves = {one.policy: [(ms / 1000, share / 100) for share, ms in enumerate(one.samples)] for one in found.felt}
-    behind = f"seconds behind the speaker ({found.wpm:g} words per minute)"
-    with figure_in(out, (5.6, 3.7)) as figure:
-        axes = figure.add_subplot()
-        _curves(axes, curves, (behind, "share of words shown by then"), every=10)
-        below(axes, columns=1)
-
-
 def robustness(found: Robustness, out: Out) -> None:
     policies = list(dict.fromkeys(one.policy for one in found.outcomes))
     noises = [one.noise for one in found.outcomes if one.policy == policies[0]]
     rows = {policy: [one.BLEU for one in found.outcomes if one.policy == policy] for policy in policies}
+    high = 0.8 / len(policies)
     with figure_in(out, (6.2, 0.9 + 0.2 * len(noises) * (len(policies) + 1))) as figure:
-        _bars(figure.add_subplot(), noises, rows, "BLEU")
-
-
-def speed(found: Speed, out: Out) -> None:
-    names, ratios = [one.policy for one in found.paces], [one.ratio for one in found.paces]
-    with figure_in(out, (6.2, 0.9 + 0.36 * len(names))) as figure:
         axes = figure.add_subplot()
-        _bars(axes, names, {"": ratios}, "time per token, as a ratio to the first")
-        spread = [[one.ratio - one.low for one in found.paces], [one.high - one.ratio for one in found.paces]]
-        axes.errorbar(ratios, range(len(names)), xerr=spread, fmt="none", ecolor="black", capsize=3)
-        axes.set_xlim(0, 1.05 * max(one.high for one in found.paces))
+        for n, (policy, values) in enumerate(rows.items()):
+            places = np.arange(len(noises)) + (n - (len(rows) - 1) / 2) * high
+            hatch = ("", "///", "...", "xxx", "\\\\\\")[n % 5]
+            axes.barh(places, values, high, color=colour_of(n), hatch=hatch, edgecolor="white", label=policy)
+        axes.set_yticks(range(len(noises)), noises)
+        axes.invert_yaxis()
+        axes.set_xlabel("BLEU")
+        tidy_axes(axes, None)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="y", length=0)
+        axes.margins(y=0.02)
+        axes.set_xlim(left=0)
+        if len(rows) > 1:
+            below(axes, columns=1)
 
 
 def ablation(found: Ablation, out: Out) -> None:
@@ -177,21 +169,3 @@ def _systems(rows: Sequence[Row]) -> dict[str, list[Row]]:
         name = row.system if len(kinds[row.system]) == 1 else f"{row.system}: {line_of(row.policy)}"
         curves.setdefault(name, []).append(row)
     return curves
-
-
-def _bars(axes: Axes, names: Sequence[str], rows: dict[str, list[float]], label: str) -> None:
-    high = 0.8 / len(rows)
-    for n, (name, values) in enumerate(rows.items()):
-        places = np.arange(len(names)) + (n - (len(rows) - 1) / 2) * high
-        hatch = ("", "///", "...", "xxx", "\\\\\\")[n % 5]
-        axes.barh(places, values, high, color=colour_of(n), hatch=hatch, edgecolor="white", label=name or None)
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlabel(label)
-    tidy_axes(axes, None)
-    axes.grid(visible=False, axis="y")
-    axes.tick_params(axis="y", length=0)
-    axes.margins(y=0.02)
-    axes.set_xlim(left=0)
-    if len(rows) > 1:
-        below(axes, columns=1)

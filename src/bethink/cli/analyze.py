@@ -1,4 +1,4 @@
-"""`bethink analyze`: the analyses of the paper, and measurements of robustness, delay and speed."""
+"""`bethink analyze`: the analyses of the paper, and of noise in the source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, add_policy, console, count, open_translator, verb
+from bethink.cli.common import DEFAULT, Verbs, add_model, add_policy, console, count, open_translator, verb
 from bethink.errors import MissingExtra, UsageError
 from bethink.policy import Policy, WaitK, load, parse
 
@@ -26,14 +26,13 @@ def add(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "analyze",
-        "measure the degree, paths, systems, noise, delay and speed",
+        "measure the degree, paths, systems and noise",
         "The analyses of the paper, and some that users ask for. Each prints tables and, with --out, writes them as Markdown beside "
         "the numbers as JSON and a picture as SVG.",
         (
             "degree --source rwth.de --target rwth.en --alignment rwth.talp --out analyses",
             "alignment --source rwth.de --target rwth.en --alignment rwth.talp",
             "ablation ped=results/ped no-pe=results/no-pe --out analyses",
-            "lag --source talk.de --wpm 150",
             "redraw analyses/degree.json --out slides",
         ),
         run,
@@ -41,7 +40,7 @@ def add(verbs: Verbs) -> None:
     kinds = made.add_subparsers(
         title="analyses", metavar="ANALYSIS", dest="analysis", required=True, parser_class=type(made)
     )
-    for add_kind in (_add_degree, _add_alignment, _add_overlap, _add_ablation, _add_speed, _add_lag, _add_robustness):
+    for add_kind in (_add_degree, _add_alignment, _add_overlap, _add_ablation, _add_robustness):
         add_kind(kinds)
     _add_redraw(kinds)
 
@@ -231,72 +230,6 @@ def _ablation(args: argparse.Namespace) -> Any:
         )
     entries = ablation.load(systems, [str(policy) for policy in args.policy])
     return ablation.compare(entries, args.profile, args.samples)
-
-
-def _add_speed(kinds: Verbs) -> None:
-    made = _add_kind(
-        kinds,
-        "speed",
-        "time per token of each policy, relative to the first",
-        "Translates the same sentences with every policy in turn, several times over, and reports time per written token as a ratio "
-        "to the first policy, beside the model calls and decoder rows that it took.",
-        ("--policy wait-k:3 pe:k=3", "--source test.de --streams 64"),
-        _speed,
-    )
-    made.add_argument("--source", metavar="FILE", help="sentences, one per line (default: ten built-in ones)")
-    add_policy(made, several=True)
-    made.add_argument("--streams", type=count, default=1, metavar="N", help="sentences at the same time (default: 1)")
-    made.add_argument("--turns", type=count, default=15, metavar="N", help="times each policy runs (default: 15)")
-    add_model(made)
-
-
-def _speed(args: argparse.Namespace) -> Any:
-    from bethink.analysis import speed
-    from bethink.cli import bench
-
-    translator = open_translator(args)
-    sentences = bench.sentences(args.source, translator)
-    return speed.speed(translator, sentences, args.policy or _contrasts(translator), args.streams, args.turns)
-
-
-def _contrasts(translator: Translator) -> list[Policy]:
-    """By default: wait-k at the model's own k, adaptive-wait-k, and the policy that the model recommends."""
-    policies: list[Policy] = [WaitK(k=getattr(translator.policy, "k", 3)), parse("adaptive"), translator.policy]
-    return list(dict.fromkeys(policies))
-
-
-def _add_lag(kinds: Verbs) -> None:
-    made = _add_kind(
-        kinds,
-        "lag",
-        "delay between speaker and reader, computing included",
-        "Feeds a text word by word at a given pace to one session and measures when each translated word is shown: p50, p95 and p99 of "
-        "the time since the last word read (what computing costs) and since the word at the same place of the sentence (what the "
-        "reader experiences).",
-        ("--source talk.de --wpm 150", "--model toy --policy wait-k:3 pe:k=1,rho=0.2,r=8"),
-        _lag,
-    )
-    made.add_argument("--source", metavar="FILE", help="the text (default: the toy language's, if the model speaks it)")
-    made.add_argument("--limit", type=count, default=200, metavar="N", help="use N lines (default: 200)")
-    wpm = "words per minute of the speaker (default: 150)"
-    made.add_argument("--wpm", type=above_zero, default=150.0, metavar="N", help=wpm)
-    add_policy(made, several=True)
-    add_model(made)
-
-
-def _lag(args: argparse.Namespace) -> Any:
-    from bethink import toy
-    from bethink.analysis import lag
-    from bethink.evaluate.instances import read_lines
-
-    translator = open_translator(args)
-    if args.source is not None:
-        lines = read_lines(args.source)[: args.limit]
-    elif translator.about.get("toy"):
-        lines = [pair.source for pair in toy.sentences(args.limit, TOY_SEED)]
-    else:
-        raise UsageError("--source is missing; give the text that is to be said with --source FILE")
-    return lag.lags(translator, lines, args.policy or _contrasts(translator), args.wpm)
 
 
 def _add_robustness(kinds: Verbs) -> None:

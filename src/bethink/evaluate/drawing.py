@@ -82,7 +82,7 @@ def colour_of(n: int) -> str:
     return COLOURS[n % len(COLOURS)]
 
 
-def line(axes: Axes, points: Iterable[tuple[float, float]], n: int, label: str, every: int = 1) -> None:
+def line(axes: Axes, points: Iterable[tuple[float, float]], n: int, label: str) -> None:
     """Draw the n-th curve of a picture with its own colour and marker."""
     x, y = zip(*points, strict=True)
     axes.plot(
@@ -92,7 +92,6 @@ def line(axes: Axes, points: Iterable[tuple[float, float]], n: int, label: str, 
         marker=MARKERS[n % len(MARKERS)],
         markersize=6,
         markeredgecolor="white",
-        markevery=every,
         linewidth=1.5,
         label=label,
     )
