@@ -14,49 +14,35 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import multiprocessing
-import signal
-import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import report
 from measure import Set, Task, attempt, chosen, plan, resolved
 from systems import SYSTEMS, System
 
 from bethink import folder
-from bethink.errors import BethinkError, DataError, UsageError, unknown
+from bethink.errors import BethinkError, DataError, unknown
 from bethink.evaluate import load_pairs, load_results
-from bethink.files import write_atomically
 from bethink.train import checkpoint, log
-from bethink.train.data import manifest, read_manifest
-from bethink.train.loop import FREE
-from bethink.train.recipe import Recipe, differences
+from bethink.train.recipe import Recipe
 
 ROOT = Path(__file__).parent.parent
-COST = "cost.json"  # what a run took; also says that it is complete
 SHARE = 0.4  # of the recipe's highest learning rate, with which fine-tuning begins
-CHILDREN: set[subprocess.Popen[bytes]] = set()  # trainers and judges at work
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     args = options().parse_args(argv)
-    before = signal.signal(signal.SIGTERM, stop)
     try:
         return args.do(args)
     except BethinkError as error:
         print(f"compare.py: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def options() -> argparse.ArgumentParser:
@@ -92,9 +78,6 @@ def options() -> argparse.ArgumentParser:
     three.add_argument(
         "--choose-only", action="store_true", help="on the dev sets, run only what choosing settings needs"
     )
-    three.add_argument(
-        "--policies", nargs="+", default=[""], metavar="KIND", help="only these kinds, as in: wait-k pe 'random pe'"
-    )
     three.add_argument("--limit", type=int, metavar="N", help="take only the first N sentences of the dev sets")
     three.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes; several have one thread each (default: 1)"
@@ -125,23 +108,16 @@ def selected(args: argparse.Namespace) -> list[System]:
 def train(args: argparse.Namespace) -> int:
     """Train every system that has a model of its own; from one base model, for as many updates each."""
     systems = [system for system in selected(args) if system.settings and fits(system, args.data)]
-    done = [system for system in systems if (args.work / system.name / COST).is_file()]
-    for system in done:
-        require_same(system, args)
+    same = ["--data", str(args.data), *(["--from", args.base] if args.base else [])]
+
+    def one(system: System) -> int:
+        print(f"{system.name}: training", flush=True)
+        return bethink(["train", args.recipe, *settings(system, args), *same, "--run", str(args.work / system.name)])
+
     with ThreadPoolExecutor(args.lanes) as lanes:
-        runs = {system.name: lanes.submit(train_one, system, args) for system in systems if system not in done}
-        try:
-            failed = [name for name, run in runs.items() if not run.result()]
-        except BaseException:  # whoever stops it wants no other system begun
-            lanes.shutdown(wait=False, cancel_futures=True)
-            raise
-    print(f"{'system':24} {'seconds':>10} {'updates':>8} {'tokens/s':>10}")
-    for system in systems:
-        if (path := args.work / system.name / COST).is_file():
-            cost = json.loads(path.read_text())
-            print(f"{system.name:24} {cost['seconds']:>10.1f} {cost['updates']:>8} {cost['tokens/s']:>10,.0f}")
+        failed = [system.name for system, code in zip(systems, lanes.map(one, systems), strict=True) if code]
     if failed:
-        print(f"failed: {', '.join(failed)}; their output is in {args.work}/SYSTEM.txt", file=sys.stderr)
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0
 
 
@@ -152,35 +128,6 @@ def fits(system: System, data: Path) -> bool:
         return True
     print(f"{system.name}: left out, since {data} has no word alignments; they come with data.align=true", flush=True)
     return False
-
-
-def require_same(system: System, args: argparse.Namespace) -> None:
-    """A finished run stands for what is asked for only if it was trained so."""
-    run = args.work / system.name
-    if not (run / checkpoint.RECIPE).is_file():
-        return
-    old, new = Recipe.read(run / checkpoint.RECIPE), Recipe.load(args.recipe, settings(system, args))
-    free = FREE - {"train.updates"}  # all systems have as many
-    changed = [line for line in differences(old.to_dict(), new.to_dict()) if line.split(":")[0] not in free]
-    if read_manifest(run / checkpoint.DATA, DataError)["fingerprint"] != manifest(args.data)["fingerprint"]:
-        changed.append("other data")
-    if changed:
-        raise UsageError(f"{run} was trained otherwise ({'; '.join(changed)}); remove it, or compare in another folder")
-
-
-def train_one(system: System, args: argparse.Namespace) -> bool:
-    run, start = args.work / system.name, time.perf_counter()
-    command = ["train", args.recipe, *settings(system, args), "--data", str(args.data), "--run", str(run)]
-    args.work.mkdir(parents=True, exist_ok=True)
-    with (args.work / f"{system.name}.txt").open("a") as output:
-        print(f"{system.name}: training", flush=True)
-        if bethink([*command, *(["--from", args.base] if args.base else [])], output):
-            return False
-    updates = int(checkpoint.read_state(checkpoint.checkpoints(run)[-1])["update"])
-    speed = statistics.median(record["tokens/s"] for record in log.read(run) if record["kind"] == "train")
-    cost = {"seconds": round(time.perf_counter() - start, 1), "updates": updates, "tokens/s": speed}
-    write_atomically(run / COST, checkpoint.as_json(cost))
-    return True
 
 
 def settings(system: System, args: argparse.Namespace) -> list[str]:
@@ -199,42 +146,24 @@ def settings(system: System, args: argparse.Namespace) -> list[str]:
     ]
 
 
-def bethink(command: list[str], output: IO[str]) -> int:
+def bethink(command: list[str]) -> int:
     """In a process of its own, so that nothing of one system, a failure included, is left for the next."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "bethink", *command], stdout=output, stderr=subprocess.STDOUT
-    ) as child:
-        CHILDREN.add(child)
-        try:
-            return child.wait()
-        finally:
-            CHILDREN.remove(child)
-
-
-def stop(*_: object) -> None:
-    """Ends what it began, too."""
-    for child in list(CHILDREN):
-        child.terminate()
-    raise KeyboardInterrupt
+    return subprocess.run([sys.executable, "-m", "bethink", *command], check=False).returncode
 
 
 def judge(args: argparse.Namespace) -> int:
     """Add judges to the trained systems that are to have one."""
     failed = 0
     for system in selected(args):
-        run, start = args.work / system.name, time.perf_counter()
-        if not system.judges or (run / COST).is_file():
+        model = args.work / system.name / checkpoint.MODEL
+        if not system.judges or model.is_dir():
             continue
-        if not (args.work / system.judges / COST).is_file():
+        if not (args.work / system.judges / checkpoint.MODEL).is_dir():
             print(f"{system.name}: left out, since {system.judges} is not trained", flush=True)
             continue
         print(f"{system.name}: learning from the translations of {system.judges}", flush=True)
         command = ["judge", str(args.work / system.judges), "--source", args.source, "--lines", str(args.lines)]
-        with (args.work / f"{system.name}.txt").open("a") as output:
-            if bethink([*command, "--to", str(run / checkpoint.MODEL)], output):
-                failed += 1
-                continue
-        write_atomically(run / COST, checkpoint.as_json({"seconds": round(time.perf_counter() - start, 1)}))
+        failed += bool(bethink([*command, "--to", str(model)]))
     return 1 if failed else 0
 
 
@@ -262,7 +191,7 @@ def evaluate(args: argparse.Namespace) -> int:
         run = pool.map if args.jobs > 1 else map
         while todo := [
             task
-            for task in plan(args.work, ready, tests, choose_only=args.choose_only, kinds=args.policies)
+            for task in plan(args.work, ready, tests, choose_only=args.choose_only)
             if task not in failed and task.result() is None
         ]:
             for task, (ok, line) in zip(todo, run(work, todo), strict=True):
@@ -303,14 +232,10 @@ def tables(args: argparse.Namespace) -> int:
         if test.role == "dev":  # what was not chosen is kept, too
             places = sorted((args.work / "results" / "dev" / test.name).glob("*/*/results.json"))
             sets[-1]["tried"] = [report.summary(result) for path in places for result in load_results(path)]
-    costs = {}
     for system in systems:
-        run = args.work / system.name
-        if (run / COST).is_file():
-            costs[system.name] = json.loads((run / COST).read_text())
-        if (run / log.FILE).is_file():
-            report.write(args.root / "runs" / "logs" / f"{args.name}-{system.name}.jsonl", (run / log.FILE).read_text())
-    record = {"profile": args.profile, "base": args.base, "labels": labels, "sets": sets, "costs": costs}
+        if (path := args.work / system.name / log.FILE).is_file():
+            report.write(args.root / "runs" / "logs" / f"{args.name}-{system.name}.jsonl", path.read_text())
+    record = {"profile": args.profile, "base": args.base, "labels": labels, "sets": sets}
     report.publish(record, args.name, args.root)
     return 0
 

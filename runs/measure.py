@@ -99,7 +99,6 @@ def plan(
     tests: Sequence[Set],
     *,
     choose_only: bool = False,
-    kinds: Sequence[str] = ("",),
 ) -> Iterator[Task]:
     """All that can be named by now: what depends on a choice or a count is named once there are the results to make it from."""
     for test in tests:
@@ -110,7 +109,7 @@ def plan(
                 found = [one for one in tested if len(choices(one)) > 1 and not one.startswith("random ")]
                 patterns = (FIXED, *found) if found else ()
             tasks = {}
-            for pattern in (one for one in patterns if one.startswith(tuple(kinds))):
+            for pattern in patterns:
                 every = test.role == "dev" and not pattern.startswith("random ")
                 for option in choices(pattern) if every else chosen(work, system, pattern, tests):
                     tasks |= {str(task.policy): task for task in resolved(work, test, system, option)}
