@@ -247,7 +247,10 @@ def test_metrics(model: Model) -> None:
 
 def test_the_http_side_is_described(server: Running) -> None:
     paths = ask(server, "GET", "/openapi.json").json["paths"]
-    assert set(paths) == {"/v1/translate", "/v1/models", "/health", "/metrics"}
+    rooms = {
+        f"/v1/rooms{rest}" for rest in ("", *(f"/{{name}}{x}" for x in ("", "/events", "/captions.{kind}", "/qr.svg")))
+    }
+    assert set(paths) == rooms | {"/v1/translate", "/v1/models", "/health", "/metrics"}
     assert ask(server, "GET", "/docs").status == 404  # FastAPI's own loads scripts from other servers
 
 

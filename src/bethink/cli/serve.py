@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from pathlib import Path
 
 from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, add_policy, count, verb
 from bethink.errors import MissingExtra, UsageError
@@ -22,8 +23,12 @@ LIMITS = {  # limit → help text of its flag
     "burst": "how many of these may come at once",
     "lag": "seconds the engine may be behind before new streams are refused",
     "drain": "seconds to finish open sentences when the server stops",
+    "rooms": "rooms open at once",
+    "listeners": "listeners in all rooms together",
+    "history": "bytes of a room's text, with its times",
+    "expiry": "seconds a room is kept after its last word",
 }
-WHOLE = ("streams", "message", "body", "text", "burst")
+WHOLE = ("streams", "message", "body", "text", "burst", "rooms", "listeners", "history")
 
 
 def add(verbs: Verbs) -> None:
@@ -65,6 +70,12 @@ def add(verbs: Verbs) -> None:
         help="the public address of the page, as in https://live.example.org, or another site that may use the server; may be repeated",
     )
     made.add_argument("--proxy", metavar="ADDRESS", help="trust X-Forwarded-For from the reverse proxy at this address")
+    made.add_argument(
+        "--rooms",
+        metavar="DIR",
+        type=Path,
+        help="keep the text of rooms in this folder, so that they survive a restart",
+    )
     made.add_argument("--verbose", action="store_true", help="log when streams begin and end")
     for name, what in LIMITS.items():
         made.add_argument(
@@ -80,6 +91,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         from bethink.serve.auth import Access, is_local
         from bethink.serve.models import Model
+        from bethink.serve.rooms import Rooms
         from bethink.serve.run import listen, server, set_up_log
         from bethink.serve.service import Service
     except ModuleNotFoundError as error:
@@ -110,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
                 "bethink: anyone who can reach this address can use it; --token-file makes a token necessary",
                 file=sys.stderr,
             )
-        server(Service(models, limits, access), proxy=args.proxy).run(sockets=[listening])
+        server(Service(models, limits, access, Rooms(limits, args.rooms)), proxy=args.proxy).run(sockets=[listening])
     return 0
 
 

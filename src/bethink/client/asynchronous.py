@@ -43,16 +43,25 @@ class Client:
         model: str = "",
         policy: str = "",
         token: str = "",
+        room: str = "",
         patience: float = 300.0,
         on_state: Callable[[str], None] | None = None,
     ) -> None:
-        """`patience`: seconds to keep trying, at the start and after a lost connection. `on_state` gets `connected`, `lost`, `ended`."""
+        """`room`: the speaker's key of a room, whose listeners see the translation too. `patience`: seconds to keep trying, at the
+        start and after a lost connection. `on_state` gets `connected`, `lost`, `ended`."""
         self.ready: Message = {}  # the server's last answer to `start`
         self.final: Message = {}  # the last message of a complete text
         self.reconnects = 0
         self.socket: ClientConnection | None = None  # the current connection
         self._url = url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)
-        self._start = {"type": "start", "version": VERSION, "model": model, "policy": policy, "token": token}
+        self._start = {
+            "type": "start",
+            "version": VERSION,
+            "model": model,
+            "policy": policy,
+            "token": token,
+            "room": room,
+        }
         self._patience = patience
         self._on_state = on_state or (lambda _: None)
         self._buffer = ReplayBuffer()

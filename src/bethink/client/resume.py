@@ -72,6 +72,7 @@ class ReplayBuffer:
     def settle(self, point: Message) -> None:
         """Forget everything before a resume point; keep a change of policy exactly at it."""
         self._point, offset = point, int(point["offset"])
+        self._seen = max(self._seen, int(point["step"]))  # in a room, a stream counts on from the one before it
         while self.items and (first := self.items[0]).offset < offset:
             if first.end > offset:
                 self.items[0] = Item(offset, text=cut(first.text, offset - first.offset))

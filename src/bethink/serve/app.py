@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import mimetypes
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from bethink import __version__
 from bethink.serve.http import routes
 from bethink.serve.middleware import AccessMiddleware, answer, refuse
 from bethink.serve.protocol import PATH, Refusal
+from bethink.serve.room_http import room_routes
 from bethink.serve.service import Service
 from bethink.serve.socket import serve_socket
 
 PAGE = Path(__file__).parent / "page"
 ABOUT = "The HTTP side of bethink. Live text goes through the WebSocket at /v1/stream, described in docs/protocol.md."
-METHODS = {"/v1/translate": "POST", "/v1/models": "GET", "/health": "GET", "/metrics": "GET"}
+METHODS = {"/v1/translate": "POST", "/v1/models": "GET", "/v1/rooms": "POST", "/health": "GET", "/metrics": "GET"}
+ROOM = re.compile(r"v1/rooms/[^/]+(/events|/captions\.\w+|/qr\.svg)?")
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 
 
@@ -31,7 +34,10 @@ class Page(StaticFiles):
     """The files of the page. Browsers check each time whether a file changed, so nobody sees an old page."""
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        if allowed := METHODS.get(f"/{path}"):  # a route of this path exists, so the method was wrong
+        allowed = METHODS.get(f"/{path}")
+        if room := ROOM.fullmatch(path):
+            allowed = "GET" if room[1] else "GET, DELETE"
+        if allowed:  # a route of this path exists, so the method was wrong
             raise HTTPException(405, f"this path accepts {allowed} only", {"Allow": allowed})
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
@@ -50,6 +56,7 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
     )
     app.add_middleware(AccessMiddleware, service=service)
     app.include_router(routes(service))
+    app.include_router(room_routes(service))
     _add_errors(app, service)
 
     @app.websocket(PATH)

@@ -59,7 +59,7 @@ class Replica:
         model = Model.load(options.model, policy=policy, batch=options.batch, threads=options.threads)
         self._proxy = options.proxy
         self._service = Service(
-            [model], Limits(streams=options.streams), Access("127.0.0.1", origins, read_token(None))
+            [model], Limits(streams=options.streams), Access("127.0.0.1", origins, read_token(None)), rooms=None
         )
 
     def __serve_build_asgi_app__(self) -> ASGIApp:

@@ -24,6 +24,10 @@ class Limits:
     burst: int = 100  # how many of these may come at once
     lag: float = 1.0  # seconds the engine may be behind before new streams are refused
     drain: float = 10.0  # seconds for the sentences in flight when the server stops
+    rooms: int = 50  # open at once
+    listeners: int = 2000  # in all rooms together
+    history: int = 8_000_000  # bytes of a room's log; enough for a day of speech
+    expiry: float = 86_400.0  # seconds that a room is kept after its last word
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

@@ -28,6 +28,9 @@ CODES = {  # code of an error → close code of the socket, HTTP status
     "origin": (4403, 403),
     "model": (4404, 404),
     "not_found": (4404, 404),
+    "room": (4404, 404),
+    "replaced": (4400, 409),
+    "taken": (4400, 409),
     "idle": (4408, 408),
     "changed": (4409, 409),
     "diverged": (4409, 409),
@@ -71,6 +74,7 @@ class Start:
     policy: str = ""
     token: str = field(default="", repr=False)
     resume: Resume | None = None
+    room: str = field(default="", repr=False)  # a speaker's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +110,8 @@ def read_request(frame: str) -> Request:
         if (version := _field(got, "version", int)) != VERSION:
             raise Refusal("version", f"this server speaks version {VERSION} of the protocol, not {version}")
         resume = None if got.get("resume") is None else _resume(got["resume"])
-        return Start(
-            _field(got, "model", str, ""), _field(got, "policy", str, ""), _field(got, "token", str, ""), resume
-        )
+        model, policy, token, room = (_field(got, name, str, "") for name in ("model", "policy", "token", "room"))
+        return Start(model, policy, token, resume, room)
     if kind == "policy":
         return Change(_field(got, "policy", str))
     if kind == "end":

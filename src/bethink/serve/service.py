@@ -16,6 +16,7 @@ from bethink.serve.limits import Limits, Pressure
 from bethink.serve.metrics import Engines, Metrics
 from bethink.serve.models import Model
 from bethink.serve.protocol import Refusal, Start
+from bethink.serve.rooms import Rooms, Speaker
 from bethink.serve.stream_handler import StreamHandler
 
 PROBE = "a ."  # a text that every model can translate
@@ -29,6 +30,7 @@ class Service:
     models: Sequence[Model]  # the first is the default
     limits: Limits = field(default_factory=Limits)
     access: Access = field(default_factory=lambda: Access("127.0.0.1"))
+    rooms: Rooms | None = field(default_factory=Rooms)  # none in a cluster, where a listener may reach another replica
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
@@ -42,11 +44,15 @@ class Service:
         self.metrics.pressure.set_function(lambda: self.pressure.seconds)
         self.metrics.streams.set_function(lambda: len(self.streams))
         self.metrics.sockets.set_function(lambda: self.sockets)
+        self.metrics.rooms.set_function(lambda: len(self.rooms or ()))
+        self.metrics.listeners.set_function(lambda: self.rooms.listeners if self.rooms else 0)
         self.metrics.registry.register(Engines(self.counters))
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         async with contextlib.AsyncExitStack() as stack:
+            if self.rooms is not None:
+                await stack.enter_async_context(self.rooms.running())
             for model in self.models:
                 await stack.enter_async_context(model.live)
             try:
@@ -67,6 +73,13 @@ class Service:
         if not self.rate.allows(address):
             raise Refusal("rate", f"too many requests from this address; it may make {self.limits.rate:g} per second")
 
+    @property
+    def open_rooms(self) -> Rooms:
+        if self.rooms is None:
+            told = "a cluster has no rooms, because listeners may reach another replica; use one `bethink serve`"
+            raise Refusal("room", told)
+        return self.rooms
+
     def model(self, name: str) -> Model:
         """A model by its name. Only models loaded at start can be named, so no name can reach a file."""
         for model in self.models:
@@ -78,7 +91,9 @@ class Service:
     @contextlib.contextmanager
     def stream(self, start: Start) -> Iterator[StreamHandler]:
         """Open a stream, or refuse it; it is closed at the end of the block."""
-        model = self.model(start.model)
+        room = self.open_rooms.find_key("speaker", start.room) if start.room else None
+        model = self.model(start.model or (next(iter(room.tracks)) if room else ""))
+        speaker = Speaker(room, model.name) if room else None
         if start.resume and start.resume.model != model.identity:
             told = f"the model '{model.name}' has changed since this stream began; start again without 'resume'"
             raise Refusal("changed", told)
@@ -88,7 +103,7 @@ class Service:
             raise Refusal("full", f"all {self.limits.streams} streams of this server are taken; try again later")
         if start.resume is None:  # a client that resumes is always let in
             self._check_capacity(model)
-        handler = StreamHandler(model, start, self.metrics, self.pressure)
+        handler = StreamHandler(model, start, self.metrics, self.pressure, speaker)
         self.streams.add(handler)
         self.metrics.opened.labels(resumed=str(start.resume is not None).lower()).inc()
         try:
@@ -133,3 +148,5 @@ class Service:
         waiting = [asyncio.create_task(handler.drain(self.limits.drain)) for handler in list(self.streams)]
         if waiting:
             await asyncio.wait(waiting)
+        if self.rooms is not None:
+            self.rooms.close()

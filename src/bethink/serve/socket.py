@@ -75,7 +75,7 @@ class Connection:
         if not isinstance(start, protocol.Start):
             raise Refusal("invalid", "the first message must be 'start'")
         tokens = (bearer(self._socket.headers.get("authorization")), start.token)
-        if not any(map(self._service.access.allows_token, tokens)):
+        if not start.room and not any(map(self._service.access.allows_token, tokens)):  # a room has its own token
             raise Refusal("unauthorized", "this server requires a token; this one is missing or wrong")
         with self._service.stream(start) as handler:
             LOG.info("session %s began%s", self.session, " again" if start.resume else "")

@@ -14,6 +14,7 @@ from bethink.serve.limits import Pressure
 from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
 from bethink.serve.protocol import Message, Refusal, Start, checked, resume_message, step_message
+from bethink.serve.rooms import Speaker
 from bethink.trace import ResumePoint, Step, Translation
 
 TOGETHER = 32  # steps sent together, at most
@@ -36,9 +37,13 @@ class StreamHandler:
     most one message beside what is in the mailbox.
     """
 
-    def __init__(self, model: Model, start: Start, metrics: Metrics, pressure: Pressure) -> None:
+    def __init__(
+        self, model: Model, start: Start, metrics: Metrics, pressure: Pressure, speaker: Speaker | None = None
+    ) -> None:
+        """`speaker`: also show the translation in a room."""
         resume = start.resume
         begin = resume.point if resume else ResumePoint(str(model.policy(start.policy)))
+        begin = speaker.begin(begin, resume) if speaker else begin
         self.model = model
         self.policy = model.policy(begin.policy)  # the first policy
         self.resume = begin  # where a client that loses this connection can continue
@@ -50,6 +55,7 @@ class StreamHandler:
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
         self._metrics = metrics
         self._pressure = pressure
+        self._speaker = speaker
         self._steps: list[Step] = []  # of the open sentence
         self._check = 0  # their checksum
         self._open = False  # whether steps of an unfinished sentence were or are being sent
@@ -66,14 +72,22 @@ class StreamHandler:
                 if isinstance(event, SentenceEnd):
                     self._check = 0
                     messages.append(self._sentence(event))
-                elif self._is_new(event):
+                    continue
+                is_new = self._is_new(event)
+                if self._speaker:
+                    self._speaker.add(event, self._check)
+                if is_new:
                     self._metrics.sent(event)
                     messages.append(step_message(event, self._check))
+            if self._speaker:  # listeners first: what the speaker is told is in the room
+                await self._speaker.publish(sentence_ended=any(isinstance(event, SentenceEnd) for event in events))
             if messages:
                 yield messages
         if self._seen > self._total["steps"]:
             told = f"the whole text has {self._total['steps']} steps, but resume.seen is {self._seen}"
             raise Refusal("diverged", f"{told}; start again without 'resume'")
+        if self._speaker:
+            self._speaker.track.finish()
         yield [self._final()]
 
     async def events(self) -> AsyncIterator[list[Step | SentenceEnd]]:

@@ -9,6 +9,7 @@ import { $, OWN } from "./dom.js";
 import { Inspector } from "./inspector.js";
 import { Player } from "./player.js";
 import { PolicyPanel } from "./policy.js";
+import { Room } from "./room.js";
 import { Rows } from "./rows.js";
 import { languageName, load, samplesFor, sourceLanguage, targetLanguage } from "./samples.js";
 import { Session } from "./session.js";
@@ -41,6 +42,7 @@ export class App {
     this.noticed = undefined; // the sentence that a notice is about
     this.following = true; // the newest words, until the reader scrolls away from them
     this.policy = this.model.policy;
+    this.room = new Room(this);
     this.session = this.connect();
     this.choose(this.model);
     wire(this);
@@ -90,7 +92,7 @@ export class App {
   }
 
   connect() {
-    return new Session({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token() }, this);
+    return new Session({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token(), ...this.room.stream() }, this);
   }
 
   /** @param {string} policy */

@@ -8,9 +8,10 @@
 export const PIECE = 8000; // UTF-16 units: as JSON at most 48,000 bytes, below the smallest frame limit a server has
 
 export class ResumeBuffer {
-  /** @param {string} model @param {string} policy */
-  constructor(model, policy) {
+  /** @param {string} model @param {string} policy @param {string} [room] the speaker's key of a room */
+  constructor(model, policy, room = "") {
     this.model = model;
+    this.room = room;
     this.policy = policy; // the one the first start asks for
     /** @type {ResumePoint | null} */
     this.point = null;
@@ -51,6 +52,7 @@ export class ResumeBuffer {
     /** @type {Record<string, unknown>} */
     const message = { type: "start", version: 2, model: this.model };
     if (token) message.token = token;
+    if (this.room) message.room = this.room;
     if (this.point) {
       const fresh = this.seen === this.point.step;
       message.resume = { ...this.point, seen: this.seen, ...(fresh ? {} : { check: this.check }) };
@@ -69,6 +71,7 @@ export class ResumeBuffer {
   /** @param {ResumePoint} point */
   ready(point) {
     this.point ??= point;
+    this.seen = Math.max(this.seen, this.point.step); // in a room, a stream counts on from the one before it
   }
 
   /** Whether the step is new; false for one that was seen before.

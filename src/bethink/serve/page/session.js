@@ -12,17 +12,21 @@ import { Transcript } from "./transcript.js";
  *   refusedPolicy(message: string): void}} SessionListener
  */
 
+const SILENT = { state() {}, step() {}, sentence() {}, complaint() {}, anew() {} };
+
 export class Session {
-  /** @param {{url: string, model: string, policy: string, token: string}} options @param {SessionListener} listener */
-  constructor({ url, model, policy, token }, listener) {
+  /** @param {{url: string, model: string, policy: string, token: string, room?: string, others?: string[]}} options
+   * @param {SessionListener} listener `room`: the key of a room; `others`: models that translate for its listeners alone */
+  constructor({ url, model, policy, token, room = "", others = [] }, listener) {
     this.listener = listener;
     this.transcript = new Transcript();
     this.timeline = new Timeline();
-    this.buffer = new ResumeBuffer(model, policy);
+    this.buffer = new ResumeBuffer(model, policy, room);
     this.beginning = 0; // when the first text was fed, by the browser's clock
     this.read = 0; // how far the server has read our text
     this.note = "";
     this.connection = new Connection(url, this.buffer, this, token);
+    this.others = others.map((name) => new Connection(url, new ResumeBuffer(name, "", room), SILENT, token));
   }
 
   /** Seconds since the first text. */
@@ -35,6 +39,7 @@ export class Session {
     if (!text) return;
     this.beginning ||= performance.now();
     this.connection.feed(text);
+    for (const other of this.others) other.feed(text);
     this.timeline.feed(this.buffer.position, this.now);
     this.listener.fed();
   }
@@ -52,7 +57,7 @@ export class Session {
   }
 
   close() {
-    this.connection.close();
+    for (const one of [this.connection, ...this.others]) one.close();
   }
 
   // what the connection reports
