@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bethink.analysis.gold import golden, parse_links, read_pairs, side
+from bethink.analysis.gold import golden, read_pairs, side
 from bethink.errors import DataError
+from bethink.evaluate.links import parse_links
 from bethink.policy import parse
 from bethink.text import SentencePieces, Vocabulary, Words
 from bethink.toy import AlignedPair

@@ -1,7 +1,6 @@
 """Sentence pairs whose words were aligned by hand, mapped to a model's tokens.
 
-An alignment file has one line per pair: `3-4` means that source word 3 and target word 4 surely translate each other, `3p4` that
-they possibly do. Words are separated by white space and counted from 1. Such texts are tokenised (`nicht , daß`), while a model
+The alignment files are those of `evaluate/links.py`. Such texts are tokenised (`nicht , daß`), while a model
 may have been trained on ordinary text (`nicht, daß`). For such a model punctuation is joined to its word, and every word of the
 alignment still knows its own tokens.
 """
@@ -18,13 +17,13 @@ from typing import TYPE_CHECKING
 
 from bethink.errors import DataError
 from bethink.evaluate.instances import read_lines
+from bethink.evaluate.links import parse_links
 from bethink.text import Vocabulary, normalise
 from bethink.toy import AlignedPair
 
 if TYPE_CHECKING:
     from bethink.translator import Translator
 
-LINK = re.compile(r"(\d+)([-p])(\d+)")
 _CLOSING = re.compile(r"[.,!?;:%…)\]}»”]+|['’](?:s|S|t|re|ve|ll|d|m)")
 _OPENING = re.compile(r"[(\[{«„“]+")
 
@@ -92,25 +91,6 @@ def read_pairs(
     if not kept:
         raise DataError(f"{source} and {target} have no pair of sentences to look at")
     return kept
-
-
-def parse_links(
-    line: str, source: int, target: int, where: str = "the alignment", *, sure: bool = False
-) -> tuple[tuple[int, int], ...]:
-    """The links of one line, counted from 0."""
-    links = []
-    for text in line.split():
-        found = LINK.fullmatch(text)
-        if not found:
-            raise DataError(f"{where} has '{text}'; expected links such as 3-4 (sure) or 3p4 (possible)")
-        i, j = int(found[1]), int(found[3])
-        if not (1 <= i <= source and 1 <= j <= target):
-            raise DataError(
-                f"{where} links {i} to {j}, but the sentences have {source} and {target} words; words count from 1"
-            )
-        if not (sure and found[2] == "p"):
-            links.append((i - 1, j - 1))
-    return tuple(sorted(set(links)))
 
 
 def _lines(path: str | os.PathLike[str]) -> list[str]:

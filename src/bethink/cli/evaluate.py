@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bethink.cli.common import Verbs, above_zero, add_model, add_policy, bars, console, count, open_translator, verb
-from bethink.errors import ModelError, UsageError
+from bethink.errors import MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:
     from bethink.evaluate import Result
@@ -37,6 +38,7 @@ def _add_evaluate(verbs: Verbs) -> None:
             "--model toy --source data/tiny/test.source.txt --reference data/tiny/test.target.txt --out results",
             "--source test.de --reference test.en --policy offline wait-k:5 --out results",
             "--rescore results/*/instances.log",
+            "--rescore results/*/instances.log --haste --align-text train.de train.en",
         ),
         run,
     )
@@ -59,6 +61,12 @@ def _add_evaluate(verbs: Verbs) -> None:
     made.add_argument("--longform", action="store_true", help=talks)
     made.add_argument("--lower", action="store_true", help="with --longform: the source in lower case")
     made.add_argument("--unpunctuated", action="store_true", help="with --longform: the source without punctuation")
+    early = "also count words shown before the source words they translate, by a word aligner (needs the align extra, takes minutes)"
+    made.add_argument("--haste", action="store_true", help=early)
+    more = "with --haste: files of sentences and their translations that the aligner also learns from; a few thousand lines help"
+    made.add_argument("--align-text", nargs=2, metavar=("SOURCE", "TARGET"), help=more)
+    gold = "with --haste: word alignments of the references made by people, lines of links such as 3-4 (sure) and 3p4 (possible)"
+    made.add_argument("--alignments", metavar="FILE", help=gold)
     add_model(made)
     lags = "one model per lag, wait-1 first, for adaptive-wait-k as first published"
     made.add_argument("--models", nargs="+", metavar="DIR", help=lags)
@@ -74,12 +82,17 @@ def _add_evaluate(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     from bethink import evaluate
 
+    _require_haste(args)
     if args.rescore:
-        results = [_rescored(Path(log), args.whole, args.spoken) for log in args.rescore]
+        results = _hasty(args, [_rescored(Path(log), args.whole, args.spoken) for log in args.rescore])
         if args.out:
             evaluate.write_results(Path(args.out) / "results.json", results)
     else:
         results = _evaluated(args)
+        if args.haste:
+            results = _hasty(args, results, Path(args.out))
+            scored = {result.policy: result for result in (*evaluate.load_results(args.out), *results)}
+            evaluate.write_results(Path(args.out) / "results.json", list(scored.values()))
     console().print(evaluate.table(results))
     return 0
 
@@ -104,6 +117,29 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
     with bars() as told:
         options["progress"] = lambda policy, done, total: told(str(policy), done, total)
         return evaluate.evaluate(translator, sources, references, policies, args.out, **options)
+
+
+def _require_haste(args: argparse.Namespace) -> None:
+    """Checked before translating, which may take hours."""
+    for flag in ("align_text", "alignments"):
+        if getattr(args, flag) and not args.haste:
+            raise UsageError(f"--{flag.replace('_', '-')} belongs to --haste; add that")
+    if args.haste and args.longform:
+        raise UsageError("--haste is measured on sentences; leave out --longform")
+    if args.haste and importlib.util.find_spec("eflomal") is None:
+        raise MissingExtra("--haste", "align")
+
+
+def _hasty(args: argparse.Namespace, results: list[Result], folder: Path = Path()) -> list[Result]:
+    """The results with measures of haste, if they are wanted."""
+    if not args.haste:
+        return results
+    from bethink import evaluate
+    from bethink.evaluate import haste
+
+    text = list(zip(*evaluate.load_pairs(*args.align_text), strict=True)) if args.align_text else ()
+    logs = [folder / result.log for result in results]
+    return haste.with_haste(results, logs, text=text, alignments=args.alignments)
 
 
 def _require_short_form(args: argparse.Namespace) -> None:

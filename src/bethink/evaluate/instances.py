@@ -96,6 +96,7 @@ class Scores:
     erasure: float
     longform: dict[str, float] = field(default_factory=dict)  # drift, stalls and loops, of whole talks only
     meaning: dict[str, dict[str, float]] = field(default_factory=dict)
+    haste: dict[str, float] = field(default_factory=dict)  # words shown too early: see `bethink.evaluate.haste`
 
 
 def instance(

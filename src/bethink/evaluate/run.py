@@ -55,6 +55,10 @@ _COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the 
     ("negation\ninvented %", "meaning", "negation", "invented", 2),
     ("numbers\nlost %", "meaning", "numbers", "lost", 2),
     ("names\nlost %", "meaning", "names", "lost", 2),
+    ("hallucin-\nation %", "haste", "", "hallucination", 2),
+    ("unaligned\n%", "haste", "", "unaligned", 2),
+    ("antici-\npated %", "haste", "", "anticipated", 2),
+    ("anticipa-\ntion, words", "haste", "", "anticipation", 3),
 )
 
 _LEGEND = (
@@ -263,9 +267,12 @@ def _caption(results: Sequence[Result]) -> str:
         for profile, measures in result.scores.quality.items()
         for name, found in measures.items()
     }
+    asked = next((result.scores.haste for result in results if result.scores.haste), {})
+    rates = [f"{name.removeprefix('reference, ')}: {rate:.1f} %" for name, rate in asked.items() if "k=" in name]
+    ahead = [f"k-anticipation of the reference: {', '.join(rates)}"] if rates else []
     sizes = sorted({result.scores.sentences for result in results})
     missing = [str(MissingExtra("BLEU", "train"))] if not lines else []
-    return "\n".join([f"{', '.join(map(str, sizes))} sentences", _LEGEND, *sorted(lines), *missing])
+    return "\n".join([f"{', '.join(map(str, sizes))} sentences", _LEGEND, *ahead, *sorted(lines), *missing])
 
 
 def _translated(
