@@ -6,7 +6,7 @@ Whatever the engine does — reuse, speculation, batching — a row must come ou
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,9 +17,17 @@ from bethink.text import EOS
 class FakeBackend:
     causal = True
     capsules = True
+    parts_words = True
 
-    def __init__(self, seed: int = 0, vocabulary: int = 12, ending: float = 0.1) -> None:
-        self.seed, self.vocabulary, self.ending = seed, vocabulary, ending
+    def __init__(
+        self,
+        seed: int = 0,
+        vocabulary: int = 12,
+        ending: float = 0.1,
+        leaving: Callable[[int], bool] = lambda _: True,
+    ) -> None:
+        """`leaving`: which tokens leave the word before them as it is; a row whose candidate does not has another one apart."""
+        self.seed, self.vocabulary, self.ending, self.leaving = seed, vocabulary, ending, leaving
         self.sources: dict[int, list[int]] = {}
         self.history: dict[int, list[tuple[int, int]]] = {}
         self.calls: list[int] = []
@@ -60,4 +68,8 @@ class FakeBackend:
         chance = np.random.default_rng(list(digest[:16]))
         candidate = EOS if chance.random() < self.ending else int(chance.integers(3, self.vocabulary))
         confidence, degrees = float(chance.random()), chance.random(len(source)).astype(np.float32)
-        return Row(candidate, confidence, degrees, float(chance.random()))
+        row = Row(candidate, confidence, degrees, float(chance.random()))
+        if self.leaving(candidate):
+            return row
+        others = [token for token in range(3, self.vocabulary) if self.leaving(token)]
+        return row.beside(Row(int(chance.choice([EOS, *others])), confidence / 2, degrees, float(chance.random())))

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from bethink.backend import Row
 from bethink.policy import READ, Action, Need, Policy
-from bethink.text import EOS, Vocabulary
+from bethink.text import EOS, Vocabulary, leaves_word
 
 Pass = Callable[[Sequence[int], Sequence[int], Sequence[int]], Row]  # source, decoder inputs, path → the last row
 
@@ -60,59 +60,81 @@ def translate_by_word(
 ) -> tuple[list[int], list[int]]:
     """The same where the policy counts words: it reads a word at a time, and a word is proposed, decided on and written as a whole."""
     source = [*(token for word in words for token in word), EOS]
-    ends = [sum(map(len, words[: n + 1])) for n in range(len(words))] + [len(source)]
-    heard = complete = deferred = 0
+    places = [sum(map(len, words[: n + 1])) for n in range(len(words))] + [len(source)]
+    heard = deferred = 0
     target: list[int] = []
     path: list[int] = []
+    ends_after: list[bool] = []  # whether a word was known to be complete with each target token
     explained: set[int] = set()
+
+    def row(read: int, ahead: Sequence[int] = ()) -> Row:
+        """The row after what is written and `ahead`; a word that is complete stays as it is."""
+        found = run(source, [EOS, *target, *ahead], [*path, *[read] * (len(ahead) + 1)])
+        shut = not vocabulary.marks_ends and bool(target) and ends_after[-1] and not ahead
+        return found.apart or found if shut else found
+
+    def ends(tokens: Sequence[int], read: int) -> bool:
+        """Whether a word is complete with the last of these tokens; if only the next token shows it, by what that would be."""
+        if vocabulary.marks_ends:
+            return vocabulary.closes_word(tokens[-1])
+        return tokens[-1] != EOS and leaves_word(vocabulary, row(read, tokens).candidate)
 
     def propose(read: int) -> list[Row]:
         """The rows of the next word, to its end or to that of the translation."""
-        rows: list[Row] = []
-        while not rows or (len(rows) < longest and not vocabulary.closes_word(rows[-1].candidate)):
-            inputs = [EOS, *target, *(row.candidate for row in rows)]
-            rows.append(run(source, inputs, [*path, *[read] * (len(rows) + 1)]))
+        rows = [row(read)]
+        while len(rows) < longest and not ends([each.candidate for each in rows], read):
+            rows.append(row(read, [each.candidate for each in rows]))
         return rows
 
-    def write(token: int, read: int) -> None:
-        nonlocal complete
+    def write(token: int, read: int, *, last: bool) -> None:
+        known = vocabulary.marks_ends or not last  # when all is read, nobody asks what the next token would be
+        closed = known and ends([token], read)
         target.append(token)
         path.append(read)
-        start = len(target) - 1
-        while start and not vocabulary.closes_word(target[start - 1]):
-            start -= 1
-        complete += vocabulary.closes_word(token) and not vocabulary.attaches(target[start])
+        ends_after.append(closed)
+
+    def counted() -> int:
+        """Complete words, without signs that attach to one."""
+        words, begun, attached = 0, False, False
+        for place, token in enumerate(target):
+            begins = not begun or (not vocabulary.marks_ends and leaves_word(vocabulary, token))
+            if begins:
+                words += begun and not attached
+                attached = vocabulary.attaches(token)
+            begun = not ends_after[place]
+            words += not begun and not attached
+        return words
 
     while not target or target[-1] != EOS:
-        read = ends[heard - 1] if heard else 0
-        ended = heard == len(ends)
+        read = places[heard - 1] if heard else 0
+        ended = heard == len(places)
         if len(target) >= 2 * read + 50:
             if ended:
                 return [*target, EOS], [*path, read]
             heard += 1
             continue
-        begun = bool(target) and not vocabulary.closes_word(target[-1])
-        now = run(source, [EOS, *target], [*path, read]) if read else None
+        now = row(read) if read else None
+        left = now is not None and not vocabulary.marks_ends and leaves_word(vocabulary, now.candidate)
+        begun = bool(target) and not ends_after[-1] and not left
         if now and (ended or begun) and (ended or now.candidate != EOS):
-            write(now.candidate, read)
+            write(now.candidate, read, last=ended)
             deferred = 0
             continue
-        progress = SimpleNamespace(read=heard, written=complete, deferred=deferred, explained=explained)
+        progress = SimpleNamespace(read=heard, written=counted(), deferred=deferred, explained=explained)
         need = Need.CANDIDATE if begun else policy.needs(progress)
         premature = now is not None and now.candidate == EOS
         if need and now and not premature:
             rows = propose(read)
-            judged = [row.stability for row in rows if row.stability is not None]
+            judged = [each.stability for each in rows if each.stability is not None]
             progress.candidate, progress.degrees = now.candidate, now.degrees
-            progress.confidence = math.prod(row.confidence for row in rows)
+            progress.confidence = math.prod(each.confidence for each in rows)
             progress.stability = min(judged) if judged else progress.confidence
             if need is Need.LOOKAHEAD:
-                inputs = [EOS, *target, *(row.candidate for row in rows)]
-                progress.gain = run(source, inputs, [*path, *[read] * (len(rows) + 1)]).degrees - now.degrees
+                progress.gain = row(read, [each.candidate for each in rows]).degrees - now.degrees
         decision = READ if not read or (need and premature) else policy.decide(progress)
         if decision.action is Action.WRITE and not premature:
             assert now is not None
-            write(now.candidate, read)
+            write(now.candidate, read, last=False)
             explained.update(decision.evidence)
             deferred = 0
         else:

@@ -57,7 +57,7 @@ class Sentence:
         """What the next step adds to what people see; to be asked once for each step, in their order."""
         if step.action is Action.READ:
             return step.text
-        return self._joiner.finish() if step.end else self._joiner.push(step.token)
+        return self._joiner.finish() if step.end else self._joiner.push(step.token, complete=step.complete)
 
 
 class Arrival(NamedTuple):

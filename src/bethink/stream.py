@@ -19,7 +19,7 @@ from typing import Any
 from bethink.backend import Row, Rows
 from bethink.errors import BethinkError, UsageError
 from bethink.policy import NO_EVIDENCE, READ, WRITE, Action, Decision, Degrees, Need, Policy
-from bethink.text import EOS, Vocabulary
+from bethink.text import EOS, Vocabulary, leaves_word
 from bethink.trace import Step
 
 NOTHING_READ = READ.because("too_early", 0, 1)
@@ -39,6 +39,9 @@ class Stream:
         self._by_word = getattr(policy, "unit", "token") == "word"
         if self._by_word and target is None:
             raise UsageError(f"policy {policy} counts words, but this stream was opened without a vocabulary")
+        # Whether only the token after a word shows that the word is complete: then a word is proposed with that token, and once it is
+        # written, only tokens that leave it as it is may follow.
+        self._shown_by_next = self._by_word and target is not None and not target.marks_ends
         self.done = False
         self.rounds = 0  # times the model was asked
         self._beyond: int | None = 0
@@ -50,6 +53,7 @@ class Stream:
         self._vocabulary = target
         self._target: list[int] = []
         self._attached = False  # whether the word being written is a sign that attaches to the one before
+        self._shut = True  # counting words: whether the last word written is complete
         self._complete = 0  # target words written whole; signs that attach to a word are none
         self._read = self._deferred = 0
         self._rows: list[Row] = []  # for positions written, written + 1, at the prefix read
@@ -173,7 +177,10 @@ class Stream:
 
     def accept(self, rows: Sequence[Row]) -> None:
         """The rows that `advance` asked for; those that followed a wrong guess are of no use."""
-        self._rows.append(rows[0])
+        first = rows[0]
+        if self._shown_by_next and not self._rows and self._shut and self._target:
+            first = first.apart or first
+        self._rows.append(first)
         for guess, row in zip(self._guesses, rows[1:], strict=False):
             if self._rows[-1].candidate != guess:
                 break
@@ -203,14 +210,16 @@ class Stream:
             return (WRITE if ended else READ).because("length_limit")
         if need and self._rows and self._premature(ended):
             return EARLY_END
-        if len(self._rows) < (need if certain else self._rows_for(need)):
+        if len(self._rows) < self._rows_for(need, certain):
             cannot_pass = need is Need.LOOKAHEAD and self._rows and self.policy.cannot_pass(self)
             return NO_EVIDENCE if cannot_pass else self._request(need)
         decision = certain or self.policy.decide(self)
         if not isinstance(decision, Decision):
             raise UsageError(f"policy {self.policy}: decide must return READ or WRITE, not {decision!r}")
-        if decision.action is Action.WRITE and not self._rows:
-            return self._request(Need.CANDIDATE)
+        if decision.action is Action.WRITE and not certain:
+            proposed = self._rows_for(Need.CANDIDATE) if self._shown_by_next else 1
+            if len(self._rows) < proposed and not (self._rows and self._premature(ended)):
+                return self._request(Need.CANDIDATE)
         if decision.action is Action.WRITE and self._premature(ended):
             self._seen = Need.CANDIDATE
             return EARLY_END
@@ -223,21 +232,31 @@ class Stream:
 
     def _in_word(self) -> bool:
         """Whether a word has been begun that must be finished before the policy is asked again."""
-        return self._by_word and bool(self._target) and not self._closes(self._target[-1])
+        left = self._shown_by_next and self._rows and self._leaves(self.candidate)
+        return self._by_word and not self._shut and not left
 
-    def _closes(self, token: int) -> bool:
+    def _leaves(self, token: int) -> bool:
         assert self._vocabulary is not None
-        return self._vocabulary.closes_word(token)
+        return leaves_word(self._vocabulary, token)
+
+    def _completed(self, tokens: Sequence[int]) -> int | None:
+        """The number of these tokens with which a word is complete, if they show it."""
+        assert self._vocabulary is not None
+        if self._shown_by_next:
+            return next((n for n, token in enumerate(tokens) if n and self._leaves(token)), None)
+        return next((n for n, token in enumerate(tokens, 1) if self._vocabulary.closes_word(token)), None)
 
     def _length(self) -> int:
         """The rows that the proposal takes; while the end of its word is not in sight, one more than there are."""
         if not self._by_word:
             return 1
-        ends = (n for n, row in enumerate(self._rows, 1) if n == LONGEST_WORD or self._closes(row.candidate))
-        return next(ends, len(self._rows) + 1)
+        length = self._completed([row.candidate for row in self._rows]) or len(self._rows) + 1
+        return min(length, LONGEST_WORD)
 
-    def _rows_for(self, need: Need) -> int:
-        """How many rows a policy needs to see what it needs of the proposal."""
+    def _rows_for(self, need: Need, certain: Decision | None = None) -> int:
+        """How many rows a decision needs: those of the proposal, or of the next token of a word that must be written anyhow."""
+        if certain:
+            return 2 if certain is WORD_BEGUN and self._shown_by_next else 1
         return self._length() + need - Need.CANDIDATE if need else 0
 
     def _premature(self, ended: bool) -> bool:
@@ -248,10 +267,9 @@ class Stream:
         place = len(self._target)
         if self._rows:
             return Rows(self.slot, place + len(self._rows), (self._rows[-1].candidate,), (self._read,))
-        word = 0  # tokens after the first of the word that is guessed
-        while self._by_word and word < len(self._guesses) and not self._closes(self._guesses[word]):
-            word += 1
-        guesses = () if self._beyond is None else self._guesses[: word + need - 1 + self._beyond]
+        length = (self._completed(self._guesses) or len(self._guesses) + 1) if self._by_word else 1
+        ahead = length - 1 + max(need - Need.CANDIDATE, self._shown_by_next)
+        guesses = () if self._beyond is None else self._guesses[: ahead + self._beyond]
         tokens = (self._target[-1] if self._target else EOS, *guesses)
         return Rows(self.slot, place, tokens, (self._read,) * len(tokens))
 
@@ -281,7 +299,9 @@ class Stream:
         begins = not self._in_word()
         self._target.append(token)
         if self._by_word:
-            self._count_word(token, begins)
+            following = [] if decision is SOURCE_COMPLETE else [row.candidate for row in self._rows[1:2]]
+            self._count_word(begins, [token, *following])
+        complete = self._shown_by_next and self._shut
         self._explained.update(decision.evidence)
         self._note(
             decision,
@@ -291,18 +311,24 @@ class Stream:
             evidence=decision.evidence,
             degrees=tuple(self.degrees.tolist()) if seen else (),
             gain=tuple(gain.tolist()) if seen and gain is not None else (),
+            complete=complete,
         )
         self._rows = self._rows[1:]
         self._guesses = self._guesses[1:] if self._guesses[:1] == (token,) else ()
         self._deferred = 0
         self.done = token == EOS
 
-    def _count_word(self, token: int, begins: bool) -> None:
-        """A word is complete with the token that closes it; a comma that attaches to a complete word is no word."""
+    def _count_word(self, begins: bool, tokens: Sequence[int]) -> None:
+        """Count the word that the first of these tokens completes, if the token itself or the next one shows that it does.
+
+        A comma that attaches to a complete word is no word.
+        """
         assert self._vocabulary is not None
         if begins:
-            self._attached = self._vocabulary.attaches(token)
-        self._complete += self._closes(token) and not self._attached
+            self._complete += not self._shut and not self._attached  # the word before was complete only now
+            self._attached = self._vocabulary.attaches(tokens[0])
+        self._shut = self._completed(tokens) == 1
+        self._complete += self._shut and not self._attached
 
     def _note(self, decision: Decision, token: int, **more: Any) -> None:
         counts = (self._read, self._heard, len(self._target), self._deferred)

@@ -51,6 +51,7 @@ class Step:
     text: str = ""
     stability: float | None = None  # of a WRITE, if the model has a judge: how likely more source would not change it
     reason: Reason = READ.reason  # why the policy, or the end of the source, led to this action
+    complete: bool = False  # of a WRITE: whether its word is complete, where the vocabulary does not say so by itself
     end: bool = False  # whether the source sentence ends with this READ, its translation with this WRITE
     n: int | None = field(default=None, compare=False)  # number of the step in its session, from 0
     offset: int | None = field(default=None, compare=False)  # of a READ: how far the text was read, UTF-16 code units

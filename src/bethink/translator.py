@@ -167,8 +167,8 @@ class Translator:
 
     @property
     def counts_words(self) -> bool:
-        """Whether policies may count words: the vocabulary must say where a target word ends."""
-        return self.target.kind != "sentencepiece"
+        """Whether policies may count words: the vocabulary or the model must say where a target word ends."""
+        return self.target.marks_ends or self.backend.parts_words
 
     def served(self, policy: str | Policy | None) -> Policy:
         """The policy that was asked for, by default the translator's own; raises for one that the model cannot serve."""
@@ -178,7 +178,8 @@ class Translator:
         check(self.backend, chosen)
         if getattr(chosen, "unit", "token") == "word" and not self.counts_words:
             raise UsageError(
-                f"policy {chosen} counts words, but {self.name} has a vocabulary that marks only the beginning of words; use unit=token"
+                f"policy {chosen} counts words, but {self.name} has a vocabulary that marks only the beginning of words, and its graphs "
+                "were made by an older version of bethink; use unit=token or export the model again"
             )
         return chosen
 

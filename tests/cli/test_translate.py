@@ -79,7 +79,7 @@ def test_json_has_the_fields_that_help_lists(tmp_path: Path, capsys: pytest.Capt
     """The bundled models together have everything a step can have: one looks ahead, one judges."""
     found: set[str] = set()
     examples = Path(bethink.__file__).parents[2] / "examples"
-    for model, policy, file in (("toy", "pe:k=1,rho=0.2,r=8", "toy.txt"), ("de-en", "weigh", "talk.de.txt")):
+    for model, policy, file in (("toy", "pe:k=1,rho=0.2,r=8", "toy.txt"), ("de-en", "weigh:unit=word", "talk.de.txt")):
         line = (examples / file).read_text(encoding="utf-8").partition("\n")[0]
         (tmp_path / file).write_text(line, encoding="utf-8")
         out = translate(capsys, "--model", model, "--policy", policy, "--json", str(tmp_path / file))

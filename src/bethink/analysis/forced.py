@@ -108,6 +108,10 @@ class Given:
         self._targets.pop(slot, None)
         del self._sources[slot]
 
+    @property
+    def parts_words(self) -> bool:
+        return False
+
     def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
         for slot, ids in requests:
             self._sources[slot] += ids

@@ -7,7 +7,7 @@ exact: they do not depend on which other slots are in the same call.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from bethink.policy import Degrees
@@ -37,6 +37,11 @@ class Row:
     stability: float | None = (
         None  # the probability that more source does not change the token, if the model has a judge
     )
+    apart: Row | None = None  # the likeliest token that leaves the word before it as it is, where that is another one
+
+    def beside(self, apart: Row) -> Row:
+        """This row with the other beside it, if that has another token."""
+        return self if apart.candidate == self.candidate else replace(self, apart=apart)
 
 
 class Backend(Protocol):
@@ -47,6 +52,13 @@ class Backend(Protocol):
     @property
     def capsules(self) -> bool:
         """Whether rows carry translation degrees."""
+
+    @property
+    def parts_words(self) -> bool:
+        """Whether rows know which tokens leave the word before them as it is (`Row.apart`).
+
+        Only then can a word be shown with its last token, if the vocabulary marks where words begin but not where they end.
+        """
 
     def open(self) -> int:
         """A free slot, empty."""

@@ -36,6 +36,8 @@ CHUNK = 256  # source tokens encoded at a time: enough to be efficient, few enou
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Request: TypeAlias = tuple[int, Sequence[int]]
+Numbers: TypeAlias = npt.NDArray[Any]
+Choice: TypeAlias = tuple[int, float, float | None]
 
 
 class Program:
@@ -61,6 +63,9 @@ class Program:
         results = {name: self._result(name, dims) for name in self._outputs if not name.endswith(NEXT)}
         self._session.run_with_iobinding(self._binding)
         return results
+
+    def returns(self, name: str) -> bool:
+        return name in self._outputs
 
     def caches(self) -> dict[str, Sizes]:
         """For each cache that the graph reads: its number of arrays, its heads and its width."""
@@ -166,6 +171,10 @@ class OnnxBackend:
         return "capsules" in self._sources
 
     @property
+    def parts_words(self) -> bool:
+        return self._decoder.returns("apart")
+
+    @property
     def held(self) -> int:
         """Bytes of the caches of all streams."""
         with self._turn:
@@ -194,11 +203,11 @@ class OnnxBackend:
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
         with self._turn:
             results = self._decode(requests, [self._slots[request.slot].said for request in requests])
-            candidates, confidences = results["candidate"].tolist(), results["confidence"].tolist()
-            stabilities = _chances(results["verdict"]) if "verdict" in results else [None] * len(candidates)
-            degrees = results["degrees"].copy() if self.capsules else np.zeros((len(candidates), 0), np.float32)
-        rows = zip(candidates, confidences, degrees, stabilities, strict=True)
-        return [[_row(next(rows), prefix) for prefix in request.prefixes] for request in requests]
+            names = ("candidate", "confidence", "verdict"), ("apart", "apart_confidence", "apart_verdict")
+            chosen, apart = (_choices(*(results.get(name) for name in three)) for three in names)
+            degrees = results["degrees"].copy() if self.capsules else np.zeros((len(chosen), 0), np.float32)
+        rows = zip(chosen, degrees, apart or itertools.repeat(None), strict=False)
+        return [[_row(*next(rows), prefix) for prefix in request.prefixes] for request in requests]
 
     def _encode(self, slots: Sequence[Slot], tokens: Sequence[Sequence[int]]) -> None:
         heard = [slot.heard for slot in slots]
@@ -234,9 +243,18 @@ def _chances(logits: npt.NDArray[np.float32]) -> list[float]:
     return [1 / (1 + math.exp(-logit)) if logit > -LARGE else 0.0 for logit in logits.tolist()]
 
 
-def _row(values: tuple[int, float, npt.NDArray[np.float32], float | None], prefix: int) -> Row:
-    candidate, confidence, degrees, stability = values
-    return Row(candidate, confidence, degrees[:prefix], stability)
+def _choices(tokens: Numbers | None, chances: Numbers | None, verdicts: Numbers | None) -> list[Choice]:
+    """Token, probability and stability of every row."""
+    if tokens is None or chances is None:
+        return []
+    stabilities = [None] * len(tokens) if verdicts is None else _chances(verdicts)
+    return list(zip(tokens.tolist(), chances.tolist(), stabilities, strict=True))
+
+
+def _row(chosen: Choice, degrees: npt.NDArray[np.float32], apart: Choice | None, prefix: int) -> Row:
+    seen = degrees[:prefix]
+    row = Row(chosen[0], chosen[1], seen, chosen[2])
+    return row if apart is None or apart[0] == chosen[0] else row.beside(Row(apart[0], apart[1], seen, apart[2]))
 
 
 def _chunks(requests: Sequence[Request], *, cut: bool) -> Iterator[list[Request]]:

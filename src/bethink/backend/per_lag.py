@@ -39,6 +39,10 @@ class PerLag:
     def capsules(self) -> bool:
         return False  # the degrees before and after a word could come from two models
 
+    @property
+    def parts_words(self) -> bool:
+        return all(model.parts_words for model in self._models)
+
     def open(self) -> int:
         inner = [model.open() for model in self._models]
         self._slots[inner[0]] = _Slot(inner, [0] * len(inner), [[] for _ in inner])

@@ -18,9 +18,10 @@ from bethink.model import device as devices
 from bethink.model.capsules import Votes
 from bethink.model.config import LONGEST
 from bethink.model.layers import Memory, Remember, readable_mask
-from bethink.model.transformer import SourceMemory, Transformer
+from bethink.model.transformer import SourceMemory, Transformer, likeliest
 from bethink.model.weights import load_model
 from bethink.policy import Degrees
+from bethink.text import leaving
 
 
 class Store:
@@ -62,7 +63,11 @@ class KeyValues:
 class TorchBackend:
     """Implements `backend.Backend` over a Transformer."""
 
-    def __init__(self, model: Transformer, device: str | torch.device = "cpu") -> None:
+    def __init__(
+        self, model: Transformer, device: str | torch.device = "cpu", leaving: Sequence[bool] | None = None
+    ) -> None:
+        """`leaving`: for each target token whether it leaves the word before it as it is, for `Row.apart`."""
+        self._leaving = None if leaving is None else torch.tensor(leaving, device=device)
         self.model = model.to(device).eval()
         self._device = torch.device(device)
         self._turn = threading.Lock()  # a backend may serve several threads, but its stores only one call at a time
@@ -82,7 +87,7 @@ class TorchBackend:
         chosen = devices.choose(device)
         if threads:
             torch.set_num_threads(threads)
-        return cls(load_model(folder), chosen)
+        return cls(load_model(folder), chosen, leaving(folder.target))
 
     @property
     def causal(self) -> bool:
@@ -91,6 +96,10 @@ class TorchBackend:
     @property
     def capsules(self) -> bool:
         return self.model.config.capsules is not None
+
+    @property
+    def parts_words(self) -> bool:
+        return self._leaving is not None
 
     def open(self) -> int:
         with self._turn:
@@ -144,11 +153,20 @@ class TorchBackend:
         states = self.model.decode(x, cross, readable, mask, caches)
         votes = Votes(*(store.gather(slots, heard) for store in self._votes)) if self._votes else None
         output, routing = self.model.read_out(states, votes, readable)
-        candidates, confidences = self.model.choose(output, positions)
+        scores = self.model.scores(output, positions)
         seen = routing.degrees.float() if routing else None
-        stabilities = self.model.judge(output, confidences, seen, path).cpu().numpy() if self.model.judge else None
-        degrees = None if seen is None else seen.cpu().numpy()
-        return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees, stabilities)
+        degrees = np.zeros((*path.shape, 0), np.float32) if seen is None else seen.cpu().numpy()
+
+        def choices(among: Tensor | None) -> list[list[Row]]:
+            candidates, confidences = likeliest(scores, among)
+            judged = self.model.judge(output, confidences, seen, path).cpu().numpy() if self.model.judge else None
+            return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees, judged)
+
+        rows = choices(None)
+        if self._leaving is None:
+            return rows
+        both = zip(rows, choices(self._leaving), strict=True)
+        return [[row.beside(other) for row, other in zip(*pair, strict=True)] for pair in both]
 
     def _remember(self, layer: KeyValues, slots: Tensor, positions: Tensor, length: int) -> Remember:
         def remember(memory: Memory) -> Memory:
@@ -187,16 +205,15 @@ def _rows(
     requests: Sequence[Rows],
     candidates: np.ndarray[tuple[int, ...], np.dtype[np.int64]],
     confidences: Degrees,
-    degrees: Degrees | None,
+    degrees: Degrees,
     stabilities: Degrees | None,
 ) -> list[list[Row]]:
-    none = np.zeros(0, dtype=np.float32)
     return [
         [
             Row(
                 int(candidates[b, n]),
                 float(confidences[b, n]),
-                none if degrees is None else degrees[b, n, : request.prefixes[n]],
+                degrees[b, n, : request.prefixes[n]],
                 None if stabilities is None else float(stabilities[b, n]),
             )
             for n in range(len(request.tokens))

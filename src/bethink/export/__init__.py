@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from bethink.files import new_folder, write_atomically
 from bethink.folder import CONFIG, DECODER, ENCODER, WEIGHTS, Folder, create
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
+from bethink.text import leaving
 
 if TYPE_CHECKING:
     from bethink.model.transformer import Transformer
@@ -62,7 +64,7 @@ def write(model: Transformer, like: Folder, to: Path, *, weights: bool) -> Path:
     precision = like.about.get("precision")
     precision = precision if precision in PRECISIONS else PRECISIONS[0]
     with new_folder(to) as path:
-        _write_graphs(model, path, precision)
+        _write_graphs(model, path, precision, leaving(like.target))
         if weights:
             from safetensors.torch import save
 
@@ -93,7 +95,7 @@ def _open(source: Path) -> Folder:
     return folder
 
 
-def _write_graphs(model: Transformer, path: Path, precision: str) -> None:
+def _write_graphs(model: Transformer, path: Path, precision: str, leaving: Sequence[bool] | None) -> None:
     try:
         from bethink.export import network
         from bethink.export.precision import PRECISIONS as KINDS
@@ -102,8 +104,8 @@ def _write_graphs(model: Transformer, path: Path, precision: str) -> None:
     weights = {key: tensor.numpy() for key, tensor in model.state_dict().items()} | {
         "positions": model.positions.numpy()
     }
-    for file, build in ((ENCODER, network.encoder), (DECODER, network.decoder)):
-        graph = build(model.config, weights, KINDS[precision])
+    parts = model.config, weights, KINDS[precision]
+    for file, graph in ((ENCODER, network.encoder(*parts)), (DECODER, network.decoder(*parts, leaving))):
         write_atomically(path / file, graph.SerializeToString(deterministic=True))
 
 

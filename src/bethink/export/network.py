@@ -22,7 +22,7 @@ nothing is copied. What the encoder computes for the decoder is one output, name
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -62,8 +62,13 @@ def encoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx
     return net.graph.build()
 
 
-def decoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx.ModelProto:
-    """From the rows, their prefixes and the caches to candidate, confidence, degrees and verdict of every row."""
+def decoder(
+    config: ModelConfig, weights: Weights, precision: Precision, leaving: Sequence[bool] | None = None
+) -> onnx.ModelProto:
+    """From the rows, their prefixes and the caches to candidate, confidence, degrees and verdict of every row.
+
+    `leaving` tells which target tokens leave the word before them as it is; the likeliest of these is returned, too.
+    """
     net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
     readable = net.hear()
@@ -74,7 +79,7 @@ def decoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx
         x = net.feed_forward(x, f"decoder.{n}.feed")
     if config.capsules:
         x = net.feed_back(x, config.capsules, readable)
-    net.choose(net.norm(x, "output_norm"))
+    net.choose(net.norm(x, "output_norm"), leaving)
     return net.graph.build()
 
 
@@ -269,7 +274,7 @@ class _Network:
             both = self.graph.concat([votes, keys], axis=1)
             self.graph.output("capsules", both, np.float32, "R", 2 * math.prod(sizes))
 
-    def choose(self, output: Value) -> None:
+    def choose(self, output: Value, leaving: Sequence[bool] | None) -> None:
         """The likeliest token and its probability: never PAD or UNK, and not EOS as the very first token."""
         name = "output_embedding" if self._config.share == "none" else "target_embedding"
         table = self._weights[f"{name}.weight"]
@@ -279,11 +284,18 @@ class _Network:
         ends = self._precision.linear(output, table[SPECIAL], None) + barred
         columns = (self._places * ZERO).expand(1) + SPECIAL
         chances = logits.op("ScatterElements", columns, ends, axis=1).softmax(1)
-        candidate, confidence = self._likeliest(chances, len(table))
-        self.graph.output("candidate", candidate, np.int64, "R")
-        self.graph.output("confidence", confidence, np.float32, "R")
+        self._tell(output, chances, len(table), "candidate", "confidence", "verdict")
+        if leaving is not None:
+            chances = chances * np.array(leaving, dtype=np.float32)
+            self._tell(output, chances, len(table), "apart", "apart_confidence", "apart_verdict")
+
+    def _tell(self, output: Value, chances: Value, count: int, *names: str) -> None:
+        """The likeliest token, its probability and the judge's verdict on it."""
+        candidate, confidence = self._likeliest(chances, count)
+        self.graph.output(names[0], candidate, np.int64, "R")
+        self.graph.output(names[1], confidence, np.float32, "R")
         if self._config.judge:
-            self.graph.output("verdict", self._judge(output, confidence), np.float32, "R")
+            self.graph.output(names[2], self._judge(output, confidence), np.float32, "R")
 
     def _judge(self, output: Value, confidence: Value) -> Value:
         """The logit of the stability judge: see model.judge.

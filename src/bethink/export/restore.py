@@ -22,6 +22,7 @@ from bethink.export.precision import PRECISIONS, Int8, Precision
 from bethink.folder import DECODER, ENCODER, WEIGHTS, Folder
 from bethink.model.transformer import Transformer
 from bethink.model.weights import fill, load_model, unique_tensors
+from bethink.text import leaving
 
 FIRST = 1 << 22  # the first label: so large that no label divided by the divisor of queries is another label
 
@@ -51,9 +52,15 @@ def restore(folder: Folder, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, 
         raise ModelError(f"the model in {folder.path} has neither weights nor a precision known here: {name}")
     precision: Precision = _Labelled() if name == "int8" else PRECISIONS[name]
     labels = _Labels(shapes, math.sqrt(folder.model.width // folder.model.heads))
-    for file, build in ((ENCODER, network.encoder), (DECODER, network.decoder)):
-        stored = onnx.load(folder.path / file)
-        for label, constant in _pairs(build(folder.model, labels.weights(), precision), stored, folder):
+    parts = folder.model, labels.weights(), precision
+    stored = {file: onnx.load(folder.path / file) for file in (ENCODER, DECODER)}
+    older = not any(output.name == "apart" for output in stored[DECODER].graph.output)
+    made = {
+        ENCODER: network.encoder(*parts),
+        DECODER: network.decoder(*parts, None if older else leaving(folder.target)),
+    }
+    for file, labelled in made.items():
+        for label, constant in _pairs(labelled, stored[file], folder):
             labels.learn(label, constant)
     return labels.learned()
 

@@ -117,9 +117,7 @@ class Transformer(nn.Module):
 
     def choose(self, output: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The next token at each row and its probability."""
-        scores = self.scores(output, positions)
-        top, candidate = scores.max(dim=-1)
-        return candidate, torch.exp(top - scores.logsumexp(dim=-1))
+        return likeliest(self.scores(output, positions))
 
     def scores(self, output: Tensor, positions: Tensor) -> Tensor:
         """The logits of what may come next, in float32: never PAD or UNK, and not EOS as the very first token."""
@@ -131,6 +129,12 @@ class Transformer(nn.Module):
     def _embed(self, table: nn.Embedding, ids: Tensor, positions: Tensor | None) -> Tensor:
         places = self.positions[: ids.shape[1]] if positions is None else self.positions[positions]
         return self.dropout(table(ids) * math.sqrt(self.config.width) + places)  # type: ignore[no-any-return]
+
+
+def likeliest(scores: Tensor, among: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The best token of each row and its probability; `among`, V, is True for the tokens to choose from."""
+    top, candidate = (scores if among is None else scores.masked_fill(~among, -torch.inf)).max(dim=-1)
+    return candidate, torch.exp(top - scores.logsumexp(dim=-1))
 
 
 def embedding(size: int, width: int) -> nn.Embedding:

@@ -15,6 +15,8 @@ from bethink.text.vocabulary import (
     WordFinalPieces,
     Words,
     alike,
+    leaves_word,
+    leaving,
     load_vocabulary,
     starts_word,
 )
@@ -33,6 +35,8 @@ __all__ = [
     "Words",
     "alike",
     "ends_sentence",
+    "leaves_word",
+    "leaving",
     "load_vocabulary",
     "normalise",
     "starts_word",

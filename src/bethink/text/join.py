@@ -7,7 +7,7 @@ from bethink.text.vocabulary import EOS, Vocabulary
 
 class Joiner:
     """Returns a word once no further id can change it: with its last piece, or, if pieces mark the beginning of words, when the next
-    word begins.
+    word begins or whoever pushes says that the word is complete.
 
     The joined results of push and finish equal `vocabulary.decode` of all ids. The first word of a sentence has no space before
     it; the end-of-sentence id, or `finish`, ends the sentence.
@@ -20,12 +20,16 @@ class Joiner:
         self._ids: list[int] = []
         self._shown = 0  # characters
 
-    def push(self, token: int) -> str:
-        """The text that became final with this token: often nothing, else words with their spaces."""
+    def push(self, token: int, *, complete: bool = False) -> str:
+        """The text that became final with this token: often nothing, else words with their spaces.
+
+        `complete`: the ids to come will not continue the word of this token.
+        """
         if token == EOS:
             return self.finish()
         self._ids.append(token)
-        return self._show(self._vocabulary.settled(self._ids, tidy=self._tidy))
+        known = self._vocabulary.decode if complete else self._vocabulary.settled
+        return self._show(known(self._ids, tidy=self._tidy))
 
     def finish(self) -> str:
         """The rest of the text; resets the joiner."""
@@ -35,5 +39,5 @@ class Joiner:
 
     def _show(self, text: str) -> str:
         fresh = text[self._shown :]
-        self._shown = len(text)
+        self._shown = max(self._shown, len(text))
         return fresh

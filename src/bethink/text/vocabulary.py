@@ -47,6 +47,10 @@ class Vocabulary(Protocol):
     def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
         """The part of the text that no further id can change; only this is shown to people."""
 
+    @property
+    def marks_ends(self) -> bool:
+        """Whether the last id of a word shows that the word is complete; otherwise only the next id does."""
+
     def opens_word(self, token: int) -> bool:
         """Whether a word can begin with this id."""
 
@@ -66,6 +70,7 @@ class SentencePieces:
     """A sentencepiece model whose special ids are ours."""
 
     kind = "sentencepiece"
+    marks_ends = False
     TRAINING: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, model: bytes, name: str = "the sentencepiece model") -> None:
@@ -143,7 +148,7 @@ class SentencePieces:
         return True
 
     def attaches(self, token: int) -> bool:
-        return False
+        return bool(_SIGNS.fullmatch(self._texts[token]))
 
     def piece(self, token: int) -> str:
         if token in _SPECIAL:
@@ -175,6 +180,7 @@ class WordFinalPieces(SentencePieces):
     """
 
     kind = "word-final"
+    marks_ends = True
     TRAINING: ClassVar[dict[str, Any]] = {
         "treat_whitespace_as_suffix": True,
         "split_digits": True,
@@ -218,6 +224,7 @@ class Words:
     """
 
     kind = "words"
+    marks_ends = True
 
     def __init__(self, words: Sequence[str], name: str = "the word list") -> None:
         self._words = [*_SPECIAL.values(), *words]
@@ -278,6 +285,16 @@ class Words:
 _KINDS: dict[str, type[SentencePieces | Words]] = {kind.kind: kind for kind in (WordFinalPieces, SentencePieces, Words)}
 
 
+def leaves_word(vocabulary: Vocabulary, token: int) -> bool:
+    """Whether this id leaves the word before it as it is: it begins another one, attaches to it as a comma does, or ends the sentence."""
+    return token == EOS or vocabulary.opens_word(token) or vocabulary.attaches(token)
+
+
+def leaving(vocabulary: Vocabulary) -> list[bool] | None:
+    """For each id whether it leaves the word before it as it is; None if the vocabulary itself marks the end of words."""
+    return None if vocabulary.marks_ends else [leaves_word(vocabulary, token) for token in range(len(vocabulary))]
+
+
 def starts_word(vocabulary: Vocabulary, token: int, before: int | None) -> bool:
     """Whether a new word begins with `token` after `before` (None at the start of a sentence)."""
     return before is None or (vocabulary.closes_word(before) and vocabulary.opens_word(token))
@@ -297,6 +314,7 @@ def alike(one: Vocabulary, other: Vocabulary) -> bool:
 
 _ATTACHED = re.compile(r"[.,!?;:%…)\]}»”]+|n['’]t|['’](?:s|S|t|re|ve|ll|d|m)")
 _PARTS = re.compile(r"['’]\w+|\w+(?:[-.]\w+)*|[^\w\s]")
+_SIGNS = re.compile(r"[.,!?;:%…)\]}»”]+")
 _OPENING = re.compile(r"[(\[{«“„¿¡$£]+")
 
 
