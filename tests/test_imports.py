@@ -19,7 +19,7 @@ SOURCE = Path(bethink.__file__).parent
 
 # A part may import its own layer and those above it in this list, never those below.
 LAYERS = [
-    ["errors", "files", "policy", "trace", "text", "toy", "recognisers"],
+    ["errors", "checked", "files", "policy", "trace", "text", "toy", "recognisers"],
     ["listen"],
     ["model.config"],
     ["folder"],
@@ -39,7 +39,14 @@ WITH_TORCH = ("model", "train", "export", "backend.torch")
 WITH_EXTRAS = (*WITH_TORCH, "serve")
 OPTIONAL = {"torch", "safetensors", "sacrebleu", "sacremoses", "matplotlib", "onnx", "tensorboard", "eflomal"}
 OPTIONAL |= {"fastapi", "starlette", "uvicorn", "websockets", "prometheus_client", "ray"}
-FOUNDATION = {"errors": set(), "files": set(), "policy": {"numpy"}, "trace": set(), "text": {"sentencepiece"}}
+FOUNDATION = {
+    "errors": set(),
+    "checked": set(),
+    "files": set(),
+    "policy": {"numpy"},
+    "trace": set(),
+    "text": {"sentencepiece"},
+}
 
 
 @dataclass(frozen=True)

@@ -107,5 +107,5 @@ def test_impossible_sizes_are_refused() -> None:
         ModelConfig(20, 21)
     with pytest.raises(UsageError, match="multiple of heads"):
         ModelConfig(20, 20, width=30, heads=4)
-    with pytest.raises(UsageError, match="no model setting named 'wdith'"):
+    with pytest.raises(UsageError, match="no setting in \\[model\\] named 'wdith'"):
         ModelConfig.from_dict({"wdith": 3})

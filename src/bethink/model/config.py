@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from bethink.errors import UsageError, unknown
+from bethink.checked import build, require_least, require_table
+from bethink.errors import UsageError
 
 LONGEST = 1024  # positions a model knows; longer sentences are cut before they reach it
 
@@ -31,13 +32,10 @@ class CapsuleConfig:
     entry: Entry = "scaled"
 
     def __post_init__(self) -> None:
-        for name in ("translated", "untranslated", "width", "iterations", "hidden"):
-            _require_whole(f"model.capsules.{name}", getattr(self, name), least=1)
-        _require_number("model.capsules.scale", self.scale)
-        if self.scale <= 0:
-            raise UsageError(f"model.capsules.scale is {self.scale}, but must be above 0")
-        if self.entry not in get_args(Entry):
-            raise unknown("way in for capsules", str(self.entry), get_args(Entry))
+        sizes = ("translated", "untranslated", "width", "iterations", "hidden")
+        require_least("model.capsules", self, dict.fromkeys(sizes, 1))
+        if not 0 < self.scale < math.inf:
+            raise UsageError(f"model.capsules.scale is {self.scale}, but must be a number above 0")
 
     @property
     def count(self) -> int:
@@ -61,60 +59,25 @@ class ModelConfig:
     judge: int = 0  # hidden units of the network that says whether a word will stand; 0: there is none
 
     def __post_init__(self) -> None:
-        self._check_sizes()
-        if self.norm not in get_args(Norm):
-            raise unknown("norm", str(self.norm), get_args(Norm))
-        if self.share not in get_args(Share):
-            raise unknown("way to share embeddings", str(self.share), get_args(Share))
-        if not isinstance(self.causal, bool):
-            raise UsageError(f"model.causal is {self.causal!r}, but must be true or false")
+        vocabularies = {"source_vocabulary": 0, "target_vocabulary": 0}  # 0 in a recipe, where they are not known yet
+        sizes = {"hidden": 1, "heads": 1, "encoder_layers": 1, "decoder_layers": 1, "width": 4, "judge": 0}
+        require_least("model", self, vocabularies | sizes)
+        if self.width % self.heads or self.width % 2:
+            raise UsageError(f"model.width is {self.width}, but must be even and a multiple of heads = {self.heads}")
+        if not 0 <= self.dropout < 1:
+            raise UsageError(f"model.dropout is {self.dropout}, but must be at least 0 and below 1")
         if self.share == "all" and self.source_vocabulary != self.target_vocabulary:
             raise UsageError(
                 "share = 'all' needs one vocabulary for both languages; use 'target' or 'none', or a joint vocabulary"
             )
 
-    def _check_sizes(self) -> None:
-        """Vocabularies may be 0: in a recipe they are not known yet."""
-        least = {"source_vocabulary": 0, "target_vocabulary": 0, "width": 4, "judge": 0}
-        for name in (*least, "hidden", "heads", "encoder_layers", "decoder_layers"):
-            _require_whole(f"model.{name}", getattr(self, name), least.get(name, 1))
-        if self.width % self.heads or self.width % 2:
-            raise UsageError(f"model.width is {self.width}, but must be even and a multiple of heads = {self.heads}")
-        _require_number("model.dropout", self.dropout)
-        if not 0 <= self.dropout < 1:
-            raise UsageError(f"model.dropout is {self.dropout}, but must be at least 0 and below 1")
-
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> ModelConfig:
+    def from_dict(cls, values: Any) -> ModelConfig:
         """What `to_dict` gave, read back from a file that anybody may have changed."""
-        settings = _settings(cls, values, "model setting")
-        if missing := {"source_vocabulary", "target_vocabulary"} - settings.keys():
-            raise UsageError(f"the model lacks {', '.join(sorted(missing))}")
-        capsules = settings.get("capsules")
-        if capsules is not None:
-            known = {"entry": "joint"} | _settings(CapsuleConfig, capsules, "capsule setting")  # what older models have
-            settings = settings | {"capsules": CapsuleConfig(**known)}
-        return cls(**settings)
-
-
-def _settings(cls: type[Any], values: Any, kind: str) -> dict[str, Any]:
-    if not isinstance(values, dict):
-        raise UsageError(f"expected an object with each {kind}, found {values!r}")
-    fields = sorted(field.name for field in dataclasses.fields(cls))
-    for name in values:
-        if name not in fields:
-            raise unknown(kind, name, fields)
-    return values
-
-
-def _require_whole(name: str, value: Any, least: int) -> None:
-    if type(value) is not int or value < least:
-        raise UsageError(f"{name} is {value!r}, but must be a whole number of at least {least}")
-
-
-def _require_number(name: str, value: Any) -> None:
-    if type(value) not in (int, float) or not -math.inf < value < math.inf:
-        raise UsageError(f"{name} is {value!r}, but must be a number")
+        capsules = require_table("model", values).get("capsules")
+        if isinstance(capsules, dict):
+            values = values | {"capsules": {"entry": "joint"} | capsules}  # what models without this setting have
+        return build(cls, values, "model")

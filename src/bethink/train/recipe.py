@@ -10,16 +10,15 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
-import math
 import re
 import tomllib
-import types
 import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
+from bethink.checked import build, require_least, require_table, typed
 from bethink.errors import TrainingError, UsageError, unknown
 from bethink.files import read_json
 from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
@@ -29,7 +28,6 @@ from bethink.train.losses import LossConfig
 from bethink.train.paths import Kind, PathConfig
 
 RECIPES = Path(__file__).parent.parent / "recipes"
-Config = TypeVar("Config")
 
 
 @dataclass(frozen=True)
@@ -168,14 +166,8 @@ class Recipe:
     def read(cls, path: Path) -> Recipe:
         """The resolved recipe that a run was started with."""
         values = read_json(path, TrainingError)
-        hints = typing.get_type_hints(cls)
         try:
-            if missing := hints.keys() - values.keys():
-                raise UsageError(f"it lacks {', '.join(sorted(missing))}")
-            values["model"] = ModelConfig.from_dict(values["model"])
-            for name in ("data", "text", "paths", "losses", "train"):
-                values[name] = _build(hints[name], values[name], name)
-            recipe = _build(cls, values, "")
+            recipe = build(cls, values | {"model": ModelConfig.from_dict(values.get("model"))}, "recipe")
             _check(recipe)
         except UsageError as error:
             raise TrainingError(f"{path} is damaged: {error}") from None
@@ -255,17 +247,22 @@ def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
 
 
 def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Recipe:
-    special = _require_table("for", values.pop("for", {}))
-    chosen = _typed("system", changes.get("system", values.get("system", "multi-path")), str)
+    special = require_table("for", values.pop("for", {}))
+    chosen = typed("system", changes.get("system", values.get("system", "multi-path")), str)
     for system in (chosen, *special):
         if system not in SYSTEMS:
             raise unknown("system", system, SYSTEMS)
     for system, settings in special.items():
-        _require_table(f"for.{system}", settings)
+        require_table(f"for.{system}", settings)
     _merge(values, copy.deepcopy(SYSTEMS[chosen].settings))
     _merge(values, special.get(chosen, {}))
     _merge(values, changes)
-    file = _build(_File, values, "")
+    for key in values:
+        if key not in typing.get_type_hints(_File):
+            if full := _full_names(key):
+                raise UsageError(f"no setting or section named '{key}'; did you mean {' or '.join(full)}?")
+            raise unknown("setting or section", key, typing.get_type_hints(_File))
+    file = build(_File, values, "recipe")
     system = SYSTEMS[file.system]
     reasons = {
         **dict.fromkeys(DECIDED_BY_SYSTEM, f"system={'|'.join(SYSTEMS)}"),
@@ -278,22 +275,22 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
             raise UsageError(f"{key} cannot be set by itself; it follows from {reason}")
     width = file.model.get("width", ModelConfig.width)  # the default sizes of capsules follow the width of the model
     sizes = {"width": width // 2, "hidden": 2 * width} if type(width) is int and width > 1 else {}
-    capsules = _build(
-        CapsuleConfig, sizes | _require_table("model.capsules", file.model.get("capsules", {})), "model.capsules"
+    capsules = build(
+        CapsuleConfig, sizes | require_table("model.capsules", file.model.get("capsules", {})), "model.capsules"
     )
     sizes = {"source_vocabulary": 0, "target_vocabulary": 0, "causal": system.causal}
-    model = _build(ModelConfig, {**file.model, **sizes, "capsules": capsules if system.capsules else None}, "model")
+    model = build(ModelConfig, {**file.model, **sizes, "capsules": capsules if system.capsules else None}, "model")
     recipe = Recipe(
         name=name,
         about=file.about,
         system=file.system,
         policy=str(parse_policy(file.policy) if file.policy else system.policy),
-        data=_build(DataConfig, file.data, "data"),
-        text=_build(TextConfig, file.text, "text"),
+        data=build(DataConfig, file.data, "data"),
+        text=build(TextConfig, file.text, "text"),
         model=model,
-        paths=_build(PathConfig, {**file.paths, "kind": system.path}, "paths"),
-        losses=_build(LossConfig, file.losses, "losses"),
-        train=_build(TrainConfig, file.train, "train"),
+        paths=build(PathConfig, {**file.paths, "kind": system.path}, "paths"),
+        losses=build(LossConfig, file.losses, "losses"),
+        train=build(TrainConfig, file.train, "train"),
     )
     _check(recipe)
     return recipe
@@ -304,10 +301,7 @@ def _check(recipe: Recipe) -> None:
     if recipe.system not in SYSTEMS:
         raise unknown("system", recipe.system, SYSTEMS)
     for section, limits in LEAST.items():
-        for key, least in limits.items():
-            value = getattr(getattr(recipe, section), key)
-            if not least <= value < math.inf:
-                raise UsageError(f"{section}.{key} is {value}, but must be a number of at least {least}")
+        require_least(section, getattr(recipe, section), limits)
     recipe.data.sizes()  # raises if data.published is wrong
     if recipe.data.asr_like > 1:
         raise UsageError(f"data.asr_like is {recipe.data.asr_like}, but is a share, at most 1")
@@ -329,52 +323,9 @@ def _check(recipe: Recipe) -> None:
         raise UsageError(f"recipe {recipe.name} names no corpora; set data.train and data.dev, or data.toy")
 
 
-def _require_table(key: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise UsageError(f"{key} is {value!r}, but must be a table")
-    return value
-
-
-def _build(cls: type[Config], table: dict[str, Any], where: str) -> Config:
-    _require_table(where, table)
-    hints = typing.get_type_hints(cls)
-    for key in table:
-        if key not in hints:
-            if not where and (full := _full_names(key)):
-                raise UsageError(f"no setting or section named '{key}'; did you mean {' or '.join(full)}?")
-            raise unknown(f"setting in [{where}]" if where else "setting or section", key, hints)
-    prefix = f"{where}." if where else ""
-    return cls(**{key: _typed(f"{prefix}{key}", value, hints[key]) for key, value in table.items()})
-
-
 def _full_names(setting: str) -> list[str]:
     """The settings of that name, each with its section."""
     sections = {name: kind for name, kind in typing.get_type_hints(Recipe).items() if dataclasses.is_dataclass(kind)}
     sections["model.capsules"] = CapsuleConfig
     found = [f"{name}.{setting}" for name, kind in sections.items() if setting in typing.get_type_hints(kind)]
     return [name for name in found if name not in (*DECIDED_BY_SYSTEM, *DECIDED_BY_DATA, *ADDED_LATER)]
-
-
-def _typed(key: str, value: Any, expected: Any) -> Any:
-    """The value, if it has the type of the field."""
-    if typing.get_origin(expected) is Literal:
-        if value not in typing.get_args(expected):
-            raise unknown(key, str(value), typing.get_args(expected))
-        return value
-    if expected == tuple[str, ...] and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    if expected is float and type(value) is int and abs(value) < 1 << 1000:  # larger ones do not fit a float
-        return float(value)
-    kind = expected if isinstance(expected, types.UnionType) else typing.get_origin(expected) or expected
-    if not isinstance(value, kind) or (isinstance(value, bool) and expected is not bool):
-        raise UsageError(f"{key} is {value!r}, but must be {_NAMES.get(expected, 'a table')}")
-    return value
-
-
-_NAMES: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    tuple[str, ...]: "a list of names",
-}
