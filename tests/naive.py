@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from types import SimpleNamespace
 
 from bethink.backend import Row
@@ -13,14 +14,17 @@ from bethink.text import EOS, Vocabulary, leaves_word
 Pass = Callable[[Sequence[int], Sequence[int], Sequence[int]], Row]  # source, decoder inputs, path → the last row
 
 
-def translate(policy: Policy, source: Sequence[int], run: Pass) -> tuple[list[int], list[int]]:
-    """Tokens and path. `source` ends with EOS; `run` is the pass of the last position along the whole path."""
+def translate(
+    policy: Policy, source: Sequence[int], run: Pass, ends: AbstractSet[int] = frozenset()
+) -> tuple[list[int], list[int]]:
+    """Tokens and path. `source` ends with EOS; `run` is the pass of the last position along the whole path; words end at `ends`."""
     read = deferred = 0
     target: list[int] = []
     path: list[int] = []
     explained: set[int] = set()
     while not target or target[-1] != EOS:
         progress = SimpleNamespace(read=read, written=len(target), deferred=deferred, explained=explained)
+        progress.word_complete = read in ends
         ended = read == len(source)
         if len(target) >= 2 * read + 50:
             if ended:
@@ -121,6 +125,7 @@ def translate_by_word(
             deferred = 0
             continue
         progress = SimpleNamespace(read=heard, written=counted(), deferred=deferred, explained=explained)
+        progress.word_complete = True
         need = Need.CANDIDATE if begun else policy.needs(progress)
         premature = now is not None and now.candidate == EOS
         if need and now and not premature:

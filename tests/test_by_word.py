@@ -28,6 +28,7 @@ SPECS = [
     "wait-k:2,1.5,unit=word",
     "adaptive:0.9,0.2,4,unit=word",
     "weigh:k=1,r=3,rate=1.2,rho=0.9,unit=word",
+    "weigh:k=1,r=3,rate=1.2,rho=0.9,care=0.6,unit=word",
     "pe:k=1,rho=0.7,r=2,unit=word",
     "pe:k=2,rho=0.9,r=1,unit=word",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ SPECS = [
     "wait-k:2,1.5",
     "adaptive:0.9,0.2,5",
     "weigh:k=2,r=3,rate=1.3,rho=0.9",
+    "weigh:k=1,r=3,rate=1.3,rho=0.9,care=0.6",
     "pe:k=1,rho=0.7,r=2",
     "pe:k=3,rho=0.9,r=2",
     "pe:k=2,rho=0.5,r=0",
@@ -59,7 +61,8 @@ def outcome(steps: list[Step]) -> tuple[list[int], list[int]]:
 def test_streaming_is_naive_recomputation(spec: str, source: list[list[int]], seed: int) -> None:
     backend, policy = FakeBackend(seed), parse(spec)
     ids = [token for word in source for token in word] + [EOS]
-    expected = naive.translate(policy, ids, lambda x, y, g: backend.row(x[: g[-1]], list(zip(y, g, strict=True))))
+    ends = {0, *accumulate(map(len, source))}
+    expected = naive.translate(policy, ids, lambda x, y, g: backend.row(x[: g[-1]], list(zip(y, g, strict=True))), ends)
     steps = alone(backend, policy, source)
     assert outcome(steps) == expected
     assert alone(backend, policy, source, speculate=False) == steps, "guessing leaves no trace"

@@ -68,12 +68,12 @@ policies = st.one_of(
     st.builds(AdaptiveWaitK, fractions, fractions, st.integers(2, 20)),
     st.builds(PostEvaluation, st.integers(1, 50), fractions, st.integers(0, 9)),
     st.builds(PostEvaluationFlip, st.integers(1, 50), fractions),
-    st.builds(Weighing, st.integers(1, 50), st.integers(1, 9), st.floats(0.5, 3.0), fractions),
+    st.builds(Weighing, st.integers(1, 50), st.integers(1, 9), st.floats(0.5, 3.0), fractions, fractions),
 )
 
 
 def view(**fields: object) -> SimpleNamespace:
-    blank = {"read": 0, "written": 0, "deferred": 0, "explained": set()}
+    blank = {"read": 0, "written": 0, "deferred": 0, "explained": set(), "word_complete": True}
     return SimpleNamespace(**{**blank, **fields})
 
 
@@ -191,6 +191,31 @@ def test_weighing_keeps_its_pace_and_its_room() -> None:
     assert policy.decide(view(read=8, written=2)).action is Action.WRITE
 
 
+def test_with_care_nothing_doubtful_is_written_before_the_sentence_ends() -> None:
+    policy, careless = Weighing(k=2, r=3, rate=1.5, rho=0.9, care=0.6), Weighing(k=2, r=3, rate=1.5, rho=0.9)
+    for read in (8, 80):  # beyond r: without care any candidate is written, and the model is not even asked
+        assert careless.needs(view(read=read, written=2)) is Need.NOTHING
+        assert policy.needs(view(read=read, written=2, word_complete=True)) is Need.CANDIDATE
+        unsure = policy.decide(view(read=read, written=2, word_complete=True, stability=0.59))
+        assert (unsure.action, unsure.reason) == (Action.READ, Reason("unstable", 0.59, 0.6))
+        assert policy.decide(view(read=read, written=2, word_complete=True, stability=0.6)).action is Action.WRITE
+    late = view(read=7, written=2, word_complete=True, stability=0.55)  # the threshold has fallen to 0.5 without care
+    assert (careless.decide(late).action, policy.decide(late).action) == (Action.WRITE, Action.READ)
+    early = view(read=5, written=2, word_complete=True, stability=0.89)  # where it is above the care, nothing changes
+    assert careless.decide(early) == policy.decide(early)
+
+
+def test_with_care_a_source_word_is_read_to_its_end() -> None:
+    half = view(read=8, written=2, word_complete=False, stability=1.0)
+    assert Weighing(care=0.01).needs(half) is Need.NOTHING
+    assert Weighing(care=0.01).decide(half).reason == Reason("half_word")
+
+
+def test_care_is_left_out_of_the_text_form_where_it_is_0() -> None:
+    assert str(Weighing(care=0.0)) == "weigh:k=2,r=4,rate=1.2,rho=0.9"
+    assert str(Weighing(care=0.7)) == "weigh:k=2,r=4,rate=1.2,rho=0.9,care=0.7"
+
+
 def test_a_number_too_large_for_the_machine_is_a_mistake_like_others() -> None:
     with pytest.raises(UsageError, match="must be finite"):
         parse("weigh:k=1,r=1" + "0" * 400)
@@ -208,6 +233,7 @@ def test_every_decision_has_a_reason_that_can_be_said() -> None:
         *[WaitK(2).decide(view(read=n)) for n in (1, 2)],
         *[AdaptiveWaitK(0.6, 0.0, 4).decide(view(read=n, confidence=0.5)) for n in range(6)],
         *[Weighing(2, 2, 1.0, 0.9).decide(view(read=n, stability=0.7)) for n in range(6)],
+        Weighing(care=0.5).decide(view(read=4, word_complete=False)),
         *[PostEvaluation(2, 0.3, n).decide(view(read=2, deferred=1, gain=array(0.1, 0.2))) for n in (0, 3)],
         PostEvaluation(2, 0.0).decide(view(read=2, gain=array(-0.1))),
         PostEvaluation(2, 0.1).decide(view(read=2, gain=array(0.2))),

@@ -79,8 +79,11 @@ class Stream:
 
     @property
     def source_words(self) -> Sequence[str]:
-        complete = self._read == len(self._source) or self._word_of[self._read] > self._heard - 1
-        return self._words[: self._heard if complete else self._heard - 1]
+        return self._words[: self._heard if self.word_complete else self._heard - 1]
+
+    @property
+    def word_complete(self) -> bool:
+        return self._read == len(self._source) or self._word_of[self._read] > self._heard - 1
 
     @property
     def target_text(self) -> str:

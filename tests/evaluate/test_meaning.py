@@ -148,6 +148,7 @@ def test_a_word_that_denies_by_itself_is_neither(code: str) -> None:
         ("zweitausendfünfhundert", "two thousand five hundred", {2500}),
         ("zwölftausend und sechs", "twelve thousand, and then six", {12000, 6}),
         ("Verordnung 1049/2001", "Regulation No 1049/2001", {1049, 2001}),
+        ("zwei Jahre, zweiundzwanzig Tage", "a two-year plan, twenty-two days", {2, 22}),
         ("eine Million", "a million", {1e6}),
         ("ein Haus", "one house", set()),
         ("hundertzwanzig", "one hundred and twenty", {120}),

@@ -53,6 +53,10 @@ class Progress(Protocol):
         """The source words read so far, with their punctuation; a word counts once all its tokens are read."""
 
     @property
+    def word_complete(self) -> bool:
+        """Whether the last source word has been read with all its tokens."""
+
+    @property
     def target_text(self) -> str:
         """The translation written so far, the unfinished word included."""
 

@@ -29,6 +29,7 @@ REASONS = {
     "source_complete": "the source sentence is complete",
     "length_limit": "the translation is too long for its source",
     "too_early": "too early: {value} read, {threshold} required",
+    "half_word": "reads the source word to its end",
     "whole_sentence": "waits for the end of the sentence",
     "unsure": "not sure enough: {value:.0%}, {threshold:.0%} required",
     "unstable": "may still change: {value:.0%} likely to stay, {threshold:.0%} required",
@@ -118,6 +119,9 @@ class Weighing(Policy):
     Never earlier than wait-k with this k and rate, at most r tokens later. In between a candidate is written if the model judges
     that more source would not change it, with a probability of at least rho. The threshold falls with every token read, to a
     third of rho after r of them, where any candidate is written.
+
+    With care, the threshold never falls below it: a candidate that is less likely to stay waits for the end of the sentence, even
+    beyond r, because a wrong word cannot be taken back. It also decides only when a source word has been read with all its tokens.
     """
 
     k: int = setting(2, "Latency k", "Source tokens it stays behind at least.", **START)
@@ -132,21 +136,33 @@ class Weighing(Policy):
     )
     rate: float = setting(1.2, "Rate", "Source tokens read for each token written.", **RATE)
     rho: float = setting(0.9, "Sureness ρ", "How likely to stay a word must be to be written at once.", **SHARE)
+    care: float = setting(
+        0.0,
+        "Care",
+        "How likely to stay a word must be to be written before the sentence ends; 0 writes any word after r tokens.",
+        terse=True,
+        **SHARE | {"ends": ("quick", "careful")},
+    )
     unit: str = setting("token", "Unit", COUNTED, **UNIT)
     name: ClassVar[str] = "weigh"
     title: ClassVar[str] = "Weighing"
     ceiling: ClassVar[Need] = Need.CANDIDATE
 
     def needs(self, progress: Progress) -> Need:
-        return Need.CANDIDATE if 0 <= self._late(progress) < self.r else Need.NOTHING
+        late = self._late(progress)
+        if self.care:
+            return Need.CANDIDATE if late >= 0 and progress.word_complete else Need.NOTHING
+        return Need.CANDIDATE if 0 <= late < self.r else Need.NOTHING
 
     def decide(self, view: View) -> Decision:
         late = self._late(view)
         if late < 0:
             return READ.because("too_early", view.read, view.read - late)
-        if late >= self.r:
+        if self.care and not view.word_complete:
+            return READ.because("half_word")
+        if late >= self.r and not self.care:
             return WRITE.because("lag_limit", late, self.r)
-        return judged("stable", view.stability, self.rho * (1 - 2 / 3 * late / self.r))
+        return judged("stable", view.stability, max(self.care, self.rho * (1 - 2 / 3 * min(late / self.r, 1))))
 
     def _late(self, progress: Progress) -> int:
         """How many tokens it has read beyond its schedule."""

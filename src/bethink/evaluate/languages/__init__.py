@@ -41,7 +41,7 @@ class Language:
         """The numbers of a text, in digits or words; 1 is left out, since it may be an article."""
         found: list[float] = []
         whole, part, last = 0.0, 0.0, 0  # 2 million 300 | 40 (thousand); the scale just read
-        for token in self.number.findall(_lower(text)):
+        for token in self._tokens(text):
             scale, value = self._scale(token), self._value(token)
             if scale:
                 part = (part or 1) * scale
@@ -53,6 +53,11 @@ class Language:
                 found.append(whole + part)
                 whole, part, last = 0.0, value or 0.0, 0
         return {number for number in [*found, whole + part] if number > 1}
+
+    def _tokens(self, text: str) -> Iterator[str]:
+        """Numbers, words and signs; two-year is two words, twenty-two one."""
+        for token in self.number.findall(_lower(text)):
+            yield from [token] if self._value(token) is not None else token.split("-")
 
     def _scale(self, token: str) -> int:
         """What a word multiplies the number before it by; 0 if it does not."""
