@@ -20,9 +20,8 @@ from bethink.analysis.behaviour import watched
 from bethink.backend.per_lag import PerLag
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import Result, evaluate, load_pairs, load_results
-from bethink.files import read_json, write_atomically
+from bethink.files import read_json, write_json
 from bethink.policy import Policy, PostEvaluation, Weighing, parse
-from bethink.train.checkpoint import as_json
 from bethink.translator import Translator
 
 ACCEPTED, MADE = (
@@ -186,8 +185,8 @@ def measure(task: Task, translator: Translator, batch: int) -> Result:
     batch = max(1, batch // len(task.system.parts))  # each of several models holds all streams
     [result] = evaluate(translator, sources, references, [policy], task.folder, batch=batch)
     if judging:
-        write_atomically(task.folder / ACCEPTED, as_json({"accepted": accepted(rule, verdicts)}))
-    write_atomically(task.folder / MADE, as_json(made))
+        write_json(task.folder / ACCEPTED, {"accepted": accepted(rule, verdicts)})
+    write_json(task.folder / MADE, made)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Atomic writes (a file or folder appears only when it is complete and on disk), and reading JSON with clear errors."""
+"""Atomic writes (a file or folder appears only when it is complete and on disk), and JSON, read with clear errors."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ def write_atomically(path: Path, data: bytes) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def write_json(path: Path, values: dict[str, Any]) -> None:
+    write_atomically(path, json.dumps(values, ensure_ascii=False, indent=2).encode() + b"\n")
 
 
 def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bethink.errors import BethinkError, ModelError, UsageError
-from bethink.files import read_json, write_atomically
+from bethink.files import read_json, write_json
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
 from bethink.text import Vocabulary, load_vocabulary
@@ -102,7 +102,7 @@ def create(
     about: dict[str, Any],
 ) -> Folder:
     """Complete a folder that already holds `files`: write the vocabularies and, last, config.json."""
-    entries = {side: _save_vocabulary(path, side, vocabulary) for side, vocabulary in vocabularies.items()}
+    entries = {side: save_vocabulary(path, side, vocabulary) for side, vocabulary in vocabularies.items()}
     names = [*files, *(entry["file"] for entry in entries.values())]
     config = {
         "format": FORMAT,
@@ -113,7 +113,7 @@ def create(
         "about": about,
         "files": {file: sha256(path / file) for file in names},
     }
-    write_atomically(path / CONFIG, json.dumps(config, indent=2, ensure_ascii=False).encode() + b"\n")
+    write_json(path / CONFIG, config)
     return Folder.open(path)
 
 
@@ -141,7 +141,8 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _save_vocabulary(path: Path, side: str, vocabulary: Vocabulary) -> dict[str, str]:
+def save_vocabulary(path: Path, side: str, vocabulary: Vocabulary) -> dict[str, str]:
+    """Write a vocabulary into a folder; returns its kind and the name of its file."""
     file = f"{side}.{'txt' if vocabulary.kind == 'words' else 'spm'}"
     vocabulary.save(path / file)
     return {"kind": vocabulary.kind, "file": file}

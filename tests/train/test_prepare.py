@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from bethink import cli
-from bethink.errors import DataError, UsageError
+from bethink.errors import BethinkError, DataError, UsageError
 from bethink.model.config import LONGEST
 from bethink.text import EOS, PAD, Segmenter, SentencePieces, Word, load_vocabulary
 from bethink.train import corpora, prepare
@@ -208,7 +208,7 @@ def test_a_second_time_says_so_and_other_settings_are_refused(corpus: Path) -> N
 
 def refused(corpus: Path, message: str, *changes: str) -> None:
     before = sorted(corpus.parent.iterdir())
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(BethinkError, match=message):
         run(corpus, *changes)
     assert sorted(corpus.parent.iterdir()) == before, "something was left behind"
 
@@ -264,7 +264,7 @@ def test_other_corpora_than_the_published_ones_are_not_counted(corpus: Path) -> 
 
 def test_bad_utf8_is_named_by_file_and_line(corpus: Path) -> None:
     (corpus / "train.en").write_bytes(b"one\ntwo\nthr\xe9e\nfour\n")
-    refused(corpus, r"train\.en, line 3, is not UTF-8")
+    refused(corpus, r"train\.en, line 3 is not UTF-8")
 
 
 def test_a_damaged_archive_is_named(corpus: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ from torch import Tensor
 from bethink import folder
 from bethink.errors import TrainingError
 from bethink.export.restore import load_any
-from bethink.files import new_folder, read_json, write_atomically
+from bethink.files import new_folder, read_json, write_atomically, write_json
 from bethink.folder import DECODER, WEIGHTS
 from bethink.model.weights import unique_tensors
 from bethink.text import load_vocabulary
@@ -38,7 +37,7 @@ def save(
     with disk_errors(f"the checkpoint of update {update}", run), new_folder(path) as temporary:
         write_atomically(temporary / WEIGHTS, safetensors.torch.save(_on_cpu(weights)))
         write_atomically(temporary / OPTIMIZER, safetensors.torch.save(_on_cpu(moments)))
-        write_atomically(temporary / STATE, as_json({"update": update, **state}))
+        write_json(temporary / STATE, {"update": update, **state})
     return path
 
 
@@ -197,7 +196,7 @@ def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 @contextmanager
-def disk_errors(what: str, run: Path) -> Iterator[None]:
+def disk_errors(what: str, place: Path) -> Iterator[None]:
     """Turn an error of the file system into a sentence for the user."""
     try:
         yield
@@ -208,12 +207,8 @@ def disk_errors(what: str, run: Path) -> Iterator[None]:
             if full
             else "make this folder writable or choose another"
         )
-        raise TrainingError(f"{what} could not be written to {run} ({reason}); {remedy}") from error
+        raise TrainingError(f"{what} could not be written to {place} ({reason}); {remedy}") from error
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in tensors.items()}
-
-
-def as_json(values: dict[str, Any]) -> bytes:
-    return (json.dumps(values, ensure_ascii=False, indent=2) + "\n").encode()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bethink.errors import DataError
+from bethink.files import not_utf8
 from bethink.text import normalise, without_punctuation
 from bethink.train.moses import Moses
 from bethink.train.recipe import DataConfig, TextConfig
@@ -86,10 +87,8 @@ def read_lines(path: Path) -> Iterator[str]:
             for line in lines:
                 number += 1
                 yield normalise(line.decode("utf-8")).strip()
-    except UnicodeDecodeError:
-        raise DataError(
-            f"{path}, line {number}, is not UTF-8; convert the file, as in: iconv -f latin1 -t utf-8"
-        ) from None
+    except UnicodeDecodeError as error:
+        raise DataError(not_utf8(path, error, number)) from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise DataError(f"{path} is damaged after line {number} ({error}); download it again") from None
 

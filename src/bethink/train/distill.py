@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from bethink.errors import DataError, ModelError, UsageError
-from bethink.files import new_folder, write_atomically
+from bethink.files import new_folder, write_atomically, write_json
 from bethink.folder import WEIGHTS, Folder, find, sha256
 from bethink.model import device as devices
 from bethink.model.config import LONGEST
 from bethink.model.transformer import Transformer
 from bethink.model.weights import load_model
 from bethink.text import EOS
-from bethink.train.checkpoint import as_json
 from bethink.train.corpora import read_lines
 from bethink.train.data import MANIFEST, Corpus, manifest
 from bethink.train.generate import Search, Tokens, translate
@@ -112,7 +111,7 @@ def distill_data(teacher: Teacher, data: Path, out: Path, *, keep: bool = False)
         for side, packer in packers.items():
             packer.save(folder / f"train.{side}")
         told = {"distilled": _provenance(teacher, keep=keep), "counts": about.get("counts", {}) | counts}
-        write_atomically(folder / MANIFEST, as_json({**about, **told, "fingerprint": fingerprint(folder)}))
+        write_json(folder / MANIFEST, {**about, **told, "fingerprint": fingerprint(folder)})
     return counts
 
 

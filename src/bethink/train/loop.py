@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bethink.errors import BethinkError, DataError, TrainingError
-from bethink.files import new_folder, write_atomically
+from bethink.files import new_folder, write_atomically, write_json
 from bethink.folder import WEIGHTS
 from bethink.model.transformer import Transformer
 from bethink.text import load_vocabulary
@@ -68,15 +68,15 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> bo
     """Make a run folder, or check that the existing one has this recipe and data; returns whether it is new."""
     if (run / checkpoint.RECIPE).exists():
         _require_same(recipe, about, run)
-        write_atomically(run / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
+        write_json(run / checkpoint.RECIPE, recipe.to_dict())
         return False
     if run.exists() and any(run.iterdir()):
         raise TrainingError(f"{run} is in use and is not a run; give another folder with --run")
     with checkpoint.disk_errors("the run", run), new_folder(run) as folder:
         for file in (about["source"]["file"], about["target"]["file"]):
             write_atomically(folder / file, (data / file).read_bytes())
-        write_atomically(folder / checkpoint.DATA, checkpoint.as_json(about))
-        write_atomically(folder / checkpoint.RECIPE, checkpoint.as_json(recipe.to_dict()))
+        write_json(folder / checkpoint.DATA, about)
+        write_json(folder / checkpoint.RECIPE, recipe.to_dict())
     return True
 
 

@@ -12,7 +12,6 @@ import random
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,13 +20,13 @@ import numpy.typing as npt
 
 from bethink import toy
 from bethink.errors import DataError
-from bethink.files import new_folder, read_json, write_atomically
-from bethink.folder import CONFIG, sha256
+from bethink.files import new_folder, read_json, write_json
+from bethink.folder import CONFIG, save_vocabulary, sha256
 from bethink.folder import find as find_model
 from bethink.model.config import LONGEST
 from bethink.text import EOS, SentencePieces, Vocabulary, WordFinalPieces, Words, load_vocabulary
 from bethink.train.align import align
-from bethink.train.checkpoint import as_json
+from bethink.train.checkpoint import disk_errors
 from bethink.train.corpora import Pair, find, made_asr_like, read_pairs, tokenised
 from bethink.train.data import MANIFEST, Corpus
 from bethink.train.recipe import DataConfig, Recipe, TextConfig, differences
@@ -65,10 +64,10 @@ def prepare(
         _require_same(out_dir, asked)
         console.print(f"{out_dir} is prepared already", highlight=False, markup=False)
         return out_dir
-    with _disk_errors(out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
+    with disk_errors("the prepared data", out_dir), new_folder(out_dir) as folder, _progress(console) as progress:
         known = {side: load_vocabulary(path, kind) for side, (path, kind) in words.items()}
         made = Preparation(recipe, data_dir, folder, progress, known).run()
-        write_atomically(folder / MANIFEST, as_json({**asked, **made, "fingerprint": fingerprint(folder)}))
+        write_json(folder / MANIFEST, {**asked, **made, "fingerprint": fingerprint(folder)})
     for name, count in made["counts"].items():
         console.print(f"{name}: {count:,}", highlight=False)
     return out_dir
@@ -98,7 +97,10 @@ class Preparation:
         self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
         if self.data.align:
             self._align()
-        sides = {"source": self._store("source", source), "target": self._store("target", target)}
+        sides = {
+            side: {**save_vocabulary(self.folder, side, words), "size": len(words)}
+            for side, words in (("source", source), ("target", target))
+        }
         return {**sides, "counts": dict(self.counts)}
 
     def _require_some(self, what: str, count: int) -> None:
@@ -194,11 +196,6 @@ class Preparation:
             return "lengths too different"
         return None
 
-    def _store(self, side: str, vocabulary: Vocabulary) -> dict[str, Any]:
-        file = f"{side}.{'txt' if vocabulary.kind == 'words' else 'spm'}"
-        vocabulary.save(self.folder / file)
-        return {"kind": vocabulary.kind, "file": file, "size": len(vocabulary)}
-
     def _out(self, part: str, side: str) -> IO[str]:
         return (self.folder / f"{part}.{side}.txt").open("w", encoding="utf-8", newline="\n")
 
@@ -278,16 +275,6 @@ def _whole(settings: dict[str, Any]) -> dict[str, Any]:
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     plain: dict[str, Any] = json.loads(json.dumps(values))
     return plain
-
-
-@contextmanager
-def _disk_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise DataError(
-            f"{folder} could not be written ({error.strerror or error}); nothing was left behind"
-        ) from error
 
 
 def _progress(console: Console) -> Progress:
