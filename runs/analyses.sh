@@ -2,7 +2,7 @@
 # Every analysis of one model, from its folder to docs/figures/analyses (numbers and pictures) and docs/results/analyses.md (tables).
 #
 #   runs/analyses.sh                            the toy model, on sentences of its own language
-#   runs/analyses.sh de-en CORPORA [RUN]        a real model; CORPORA holds de-en/newstest2013.{de,en} and alignments/rwth.{de,en,talp};
+#   runs/analyses.sh de-en CORPORA [RUN]        a real model; CORPORA holds de-en/newstest2013.{de,en}, de-en/europarl.dev.de and alignments/rwth.{de,en,talp};
 #   runs/analyses.sh toy "" RUN                 RUN is the training run, whose constraint heads `overlap` asks; without it, no overlap
 #
 # ANALYSES="alignment overlap" makes only these.
@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 model=${1:-toy} corpora=${2:-} run=${3:-}
 bethink=${BETHINK:-bethink}
-analyses=${ANALYSES:-degree alignment overlap ablation robustness}
+analyses=${ANALYSES:-degree alignment overlap ablation robustness calibration}
 lines=500 # of the test set that is translated; `robustness` takes fewer
 out=docs/figures/analyses/$model
 work=$(mktemp -d)
@@ -76,6 +76,9 @@ if wanted ablation; then compare_systems & else true & fi
 analyze degree ${aligned[@]+"${aligned[@]}"} --limit 508 --policy "${felt[@]}"
 analyze alignment ${aligned[@]+"${aligned[@]}"} --limit 508 --policy "${fixed[@]}" "${paced[@]}" "${adaptive[@]}" "${own[@]}" ${pe[@]+"${pe[@]}"}
 analyze robustness "${text[@]}" --limit 300 --policy wait-k:5 "$recommended"
+if [ -n "$corpora" ]; then # the toy model has no judge
+    analyze calibration --source "$corpora"/de-en/{newstest2013,europarl.dev}.de --limit 400 --policy "$recommended" wait-k:3
+fi
 wait $!
 if [ -n "$run" ] && wanted overlap; then
     "$bethink" analyze overlap --model "$run" ${aligned[@]+"${aligned[@]}"} --out "$out"

@@ -10,6 +10,7 @@ import pytest
 
 from bethink.analysis.ablation import Ablation, Row
 from bethink.analysis.alignment import Paths, Point
+from bethink.analysis.calibration import Bin, Calibration, Reliability
 from bethink.analysis.catalogue import CATALOGUE
 from bethink.analysis.degree import look
 from bethink.analysis.gold import golden
@@ -32,6 +33,25 @@ FINDINGS: dict[str, tuple[str, Callable[[], Any]]] = {  # the analysis, and some
     "overlap": (
         "overlap",
         lambda: Overlap("m", 2, (Rates(1, 0.5, 0.6, 0.7, 0.8), Rates(3, 0.5, 0.6, 0.7, 0.8, 0.8, 0.9, 0.1, 0.2))),
+    ),
+    "calibration": (
+        "calibration",
+        lambda: Calibration(
+            "m",
+            (
+                Reliability(
+                    "t",
+                    2,
+                    "weigh:k=3",
+                    90,
+                    60,
+                    (Bin(0.2, 0.4, 30, 0.3, 0.25, 0.2), Bin(0.9, 1, 30, 0.95, 1, 0.9)),
+                    0.1,
+                    0.9,
+                    None,
+                ),
+            ),
+        ),
     ),
     "robustness": (
         "robustness",

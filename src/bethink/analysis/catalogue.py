@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bethink.analysis import ablation, alignment, degree, overlap, pictures, robustness
+from bethink.analysis import ablation, alignment, calibration, degree, overlap, pictures, robustness
 from bethink.analysis.sheet import Sheet
 from bethink.errors import DataError, unknown
 from bethink.evaluate.instances import read_lines, write
@@ -48,6 +48,12 @@ CATALOGUE = {
     ),
     "robustness": Analysis(
         robustness.Robustness, robustness.sheets, pictures.robustness, "BLEU where the source is not clean"
+    ),
+    "calibration": Analysis(
+        calibration.Calibration,
+        calibration.sheets,
+        pictures.calibration,
+        "The share of words that survived, against the stability that the judge gave them",
     ),
 }
 

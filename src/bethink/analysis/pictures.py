@@ -11,6 +11,7 @@ import numpy as np
 
 from bethink.analysis.ablation import Ablation, Row
 from bethink.analysis.alignment import Paths, Point
+from bethink.analysis.calibration import Calibration
 from bethink.analysis.degree import OFFSETS, PROGRESS, DegreeFindings
 from bethink.analysis.overlap import Overlap
 from bethink.analysis.robustness import Robustness
@@ -111,7 +112,7 @@ def overlap(found: Overlap, out: Out) -> None:
             if ceilings:
                 axes.plot(*zip(*ceilings, strict=True), color=colour_of(n), linestyle=(0, (5, 2)), linewidth=1)
         _curves(axes, curves, ("k of the wait-k path", "words remembered (dashed: at most)"), "best")
-        axes.set_ylim(0, 1)
+        axes.set_ylim(0, 1.03)
 
 
 def robustness(found: Robustness, out: Out) -> None:
@@ -169,3 +170,20 @@ def _systems(rows: Sequence[Row]) -> dict[str, list[Row]]:
         name = row.system if len(kinds[row.system]) == 1 else f"{row.system}: {line_of(row.policy)}"
         curves.setdefault(name, []).append(row)
     return curves
+
+
+def calibration(found: Calibration, out: Out) -> None:
+    """Reliability diagrams in both senses of surviving; on the dashed line, stability says what is true."""
+    with figure_in(out, (8.6, 3.9)) as figure:
+        senses = {"kept": "given the same words before it", "found": "in the whole-sentence translation"}
+        for axes, (sense, label) in zip(figure.subplots(1, 2), senses.items(), strict=True):
+            axes.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (5, 2)), linewidth=1)
+            curves = {
+                f"{one.text}, {one.policy.partition(':')[0]}": [
+                    (each.stability, getattr(each, sense)) for each in one.bins if each.words >= FEW
+                ]
+                for one in found.found
+            }
+            _curves(axes, curves, ("stability, as judged when written", f"survived, {label}"), "lower right")
+            axes.set_ylim(0, 1.03)
+        figure.tight_layout(pad=1.2)

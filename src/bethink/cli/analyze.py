@@ -40,7 +40,7 @@ def add(verbs: Verbs) -> None:
     kinds = made.add_subparsers(
         title="analyses", metavar="ANALYSIS", dest="analysis", required=True, parser_class=type(made)
     )
-    for add_kind in (_add_degree, _add_alignment, _add_overlap, _add_ablation, _add_robustness):
+    for add_kind in (_add_degree, _add_alignment, _add_overlap, _add_ablation, _add_robustness, _add_calibration):
         add_kind(kinds)
     _add_redraw(kinds)
 
@@ -253,6 +253,32 @@ def _robustness(args: argparse.Namespace) -> Any:
     translator = open_translator(args)
     texts = [(pair.source, pair.target) for pair in _pairs(args, translator)]
     return robustness.robustness(translator, texts, args.policy or [translator.policy])
+
+
+def _add_calibration(kinds: Verbs) -> None:
+    made = _add_kind(
+        kinds,
+        "calibration",
+        "whether words survive as often as their stability says",
+        "Translates live, then looks at the words that were written before the source was complete: how often would the model still write "
+        "them with the whole source, and how often do they stand in the translation of the whole sentence, by their stability? "
+        "Needs a model with a judge.",
+        ("--source dev.de --limit 500", "--source dev.de --policy weigh wait-k:3 --out analyses"),
+        _calibration,
+    )
+    made.add_argument("--source", required=True, nargs="+", metavar="FILE", help="texts, a sentence on each line")
+    made.add_argument("--limit", type=count, default=500, metavar="N", help="use N lines of each (default: 500)")
+    add_policy(made, several=True)
+    add_model(made)
+
+
+def _calibration(args: argparse.Namespace) -> Any:
+    from bethink.analysis import calibration
+    from bethink.evaluate.instances import read_lines
+
+    translator = open_translator(args)
+    texts = {Path(name).stem: read_lines(name)[: args.limit] for name in args.source}
+    return calibration.calibration(translator, texts, args.policy or [translator.policy])
 
 
 def _add_redraw(kinds: Verbs) -> None:
