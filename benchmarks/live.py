@@ -122,7 +122,14 @@ class Fleet:
 
 @contextlib.contextmanager
 def serving(options: argparse.Namespace, **limits: float) -> Iterator[Fleet]:
-    given = {"rate": 1_000_000, "burst": 1_000_000, "streams": 4000, "lag": 1_000_000, "drain": 1} | limits
+    given = {
+        "rate": 1_000_000,
+        "burst": 1_000_000,
+        "streams": 4000,
+        "address": 4000,
+        "lag": 1_000_000,
+        "drain": 1,
+    } | limits
     flags = [part for name, value in given.items() for part in (f"--max-{name}", str(value))]
     if options.threads:
         flags += ["--threads", str(options.threads)]

@@ -78,7 +78,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     translator = Translator(options.model, threads=1)
     made = talks(translator, options.policy, round(options.seconds * 2.5))
     noted = os.environ[NOTED] = f"/tmp/parts-{os.getpid()}.json"
-    no_limits = [f"--max-{name}={10**6}" for name in ("rate", "burst", "lag")]
+    no_limits = [f"--max-{name}={10**6}" for name in ("rate", "burst", "lag", "address")]
     server = Metered(options.model, "--threads", str(options.threads), "--max-drain=1", *no_limits)
     fleet = Fleet([server], options.policy)
     loaded = fleet.cpu

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
 from bethink.engine import Engine
-from bethink.engine_thread import INBOX, OUTBOX, PIECE, Cost, EngineThread, Mailbox
+from bethink.engine_thread import (
+    DEBT,
+    INBOX,
+    OUTBOX,
+    PIECE,
+    SPARE,
+    SPEECH,
+    UTTERANCE,
+    Cost,
+    EngineThread,
+    Mailbox,
+    Pace,
+)
 from bethink.policy import Action, parse
 from bethink.text import Words
 from bethink.translator import Translator
@@ -25,8 +38,9 @@ class Desk:
         self.told: list[Mailbox] = []
         self.thread = EngineThread(Engine(self.model.backend, batch=batch), self.told.extend)
 
-    def mailbox(self, *pieces: str | None) -> Mailbox:
-        mailbox = Mailbox(self.model.session(engine=self.thread.engine), lambda: None)
+    def mailbox(self, *pieces: str | None, owner: str = "", pasted: int = 0) -> Mailbox:
+        mailbox = Mailbox(self.model.session(engine=self.thread.engine), lambda: None, owner)
+        mailbox.pace.add(pasted, time.monotonic())
         self.thread.open(mailbox)
         mailbox.inbox.extend((0.0, piece) for piece in pieces)
         self.thread.note(mailbox)
@@ -143,3 +157,65 @@ def test_telling_the_hub_often_is_telling_it_once() -> None:
     for _ in range(1000):
         desk.thread.note(mailbox)
     assert desk.thread._notes.qsize() == 1
+
+
+# pasted text and speech
+
+LONG = ["a b c d e f g h i j "] * INBOX
+
+
+def test_pasted_text_makes_way_for_speech() -> None:
+    desk = Desk(64)
+    for _ in range(40):
+        desk.mailbox(*LONG, pasted=DEBT)
+    for _ in range(20):
+        desk.round()
+    assert desk.thread.engine.width == 40  # nobody speaks
+    speaker = desk.mailbox("a b ")
+    desk.round()
+    assert writes(speaker)
+    assert desk.thread.engine.width == SPARE + 1
+    desk.round()
+    assert desk.thread.engine.width <= SPARE + 1  # the speaker may go on at any moment
+
+
+def test_owners_of_pasted_text_take_turns() -> None:
+    desk = Desk(64)
+    many = [desk.mailbox(*LONG, owner="many", pasted=DEBT) for _ in range(40)]
+    few = [desk.mailbox(*LONG, owner="few", pasted=DEBT) for _ in range(4)]
+    for n in range(60):
+        if n % 10 == 0:
+            desk.mailbox("a b ", owner="speaker")
+        desk.round()
+        for mailbox in many + few:
+            mailbox.outbox.clear()
+            desk.thread.note(mailbox)
+    shares = [sum(mailbox.session._step for mailbox in own) for own in (many, few)]
+    assert shares[0] < 1.5 * shares[1]
+    assert all(mailbox.session._step for mailbox in many)  # nobody is forgotten
+
+
+def test_a_pace_forgives() -> None:
+    pace = Pace()
+    pace.add(UTTERANCE, 100.0)
+    assert pace.is_speech(100.0)
+    pace.add(1, 100.0)
+    assert not pace.is_speech(100.0)
+    assert pace.is_speech(100.1)
+    pace.add(10**7, 101.0)
+    assert not pace.is_speech(101.0 + (DEBT - 1) / SPEECH)
+    assert pace.is_speech(101.0 + DEBT / SPEECH)
+
+
+def test_pasted_text_and_words_of_many_pieces_do_not_lower_the_capacity() -> None:
+    """Whoever sends them could otherwise shut the server for others."""
+    desk = Desk(64)
+    for _ in range(40):
+        desk.mailbox(*LONG, pasted=DEBT)
+    for _ in range(20):
+        desk.round()
+    assert desk.thread.counters().capacity == math.inf
+    garbage, speech = Cost(), Cost()
+    garbage.add(1.0, 64, 3, 60)  # words of twenty pieces each
+    speech.add(1.0, 64, 30, 45)
+    assert garbage.capacity == speech.capacity

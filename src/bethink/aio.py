@@ -65,9 +65,14 @@ class AsyncTranslator:
             raise UsageError("this AsyncTranslator has no model yet; enter it with 'async with' first")
         return self._model
 
-    def session(self, policy: str | Policy | None = None, *, begin: ResumePoint | None = None) -> AsyncSession:
-        """A session for one speaker. Raises if the model cannot serve the policy. Close it, or use `async with`."""
-        return AsyncSession(self.translator, self._running, self.translator.served(policy), begin)
+    def session(
+        self, policy: str | Policy | None = None, *, begin: ResumePoint | None = None, owner: str = ""
+    ) -> AsyncSession:
+        """A session for one speaker. Raises if the model cannot serve the policy. Close it, or use `async with`.
+
+        Text that comes faster than speech waits while somebody speaks; there, different owners take turns.
+        """
+        return AsyncSession(self.translator, self._running, self.translator.served(policy), begin, owner)
 
     async def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """Translate a whole text of any length, while other sessions go on."""
@@ -105,7 +110,7 @@ class AsyncSession:
     """
 
     def __init__(
-        self, translator: Translator, thread: EngineThread, policy: Policy, begin: ResumePoint | None = None
+        self, translator: Translator, thread: EngineThread, policy: Policy, begin: ResumePoint | None, owner: str
     ) -> None:
         self.policy = policy  # the last one set by `change`
         self._translator = translator
@@ -113,13 +118,27 @@ class AsyncSession:
         self._news = asyncio.Event()  # set when there may be steps, room for text, or an error
         self._feeding = asyncio.Lock()  # keeps the texts of two tasks apart that feed at the same time
         session = translator.session(policy, engine=thread.engine, begin=begin)
-        self._mailbox = Mailbox(session, self._news.set)
+        self._mailbox = Mailbox(session, self._news.set, owner)
         thread.open(self._mailbox)
 
     @property
-    def waited(self) -> float:
-        """Seconds that the newest word read has spent in the engine, computing and waiting for other streams."""
-        return self._mailbox.session.waited
+    def waiting(self) -> float:
+        """Seconds that the oldest text fed has waited for the engine; 0 if the steps were not read, or if text comes faster than speech."""
+        now, mailbox = time.monotonic(), self._mailbox
+        with contextlib.suppress(IndexError):  # the engine takes it at this moment
+            if mailbox.pace.is_speech(now) and not mailbox.full:
+                return now - mailbox.inbox[0][0]
+        return 0.0
+
+    def lag(self, step: Step) -> float:
+        """Seconds from the arrival of the text that completed the word read last to now, when the step is handed on."""
+        made = self._mailbox.session.began + (step.at or 0) / 1000
+        return max(0.0, time.monotonic() - made) + (step.lag or 0) / 1000
+
+    @property
+    def is_speech(self) -> bool:
+        """Whether text comes at most as fast as people speak."""
+        return self._mailbox.pace.is_speech(time.monotonic())
 
     @property
     def closed(self) -> bool:
@@ -131,6 +150,7 @@ class AsyncSession:
         If it is cancelled while it waits, a part of the text may have been taken.
         """
         require_text(text, "the text")
+        self._mailbox.pace.add(len(text), time.monotonic())
         await self._put(*(text[start : start + PIECE] for start in range(0, len(text), PIECE)))
 
     async def change(self, policy: str | Policy) -> None:

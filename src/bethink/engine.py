@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from bethink.backend import Backend, Rows
 from bethink.errors import ModelError, UsageError
@@ -57,12 +57,12 @@ class Engine:
     def is_ready(self, stream: Stream) -> bool:
         return stream in self._ready
 
-    def round(self) -> bool:
-        """One round over the streams that can move; False when every stream waits or is done.
+    def round(self, held: Container[Stream] = ()) -> bool:
+        """One round over the streams that can move, without those held back; False when every stream waits or is done.
 
         Streams act on the new rows at once, so that what can be written now does not wait for the stream's next turn.
         """
-        turn = self._turn()
+        turn = self._turn(held)
         if not turn:
             return False
         self.width = len(turn)
@@ -81,11 +81,12 @@ class Engine:
         while self.round():
             pass
 
-    def _turn(self) -> list[tuple[Stream, Rows]]:
+    def _turn(self, held: Container[Stream]) -> list[tuple[Stream, Rows]]:
         """Up to a batch of streams, first come first served, and the rows that each of them needs."""
         turn: list[tuple[Stream, Rows]] = []
-        while self._ready and len(turn) < self._batch:
-            stream = next(iter(self._ready))
+        for stream in [stream for stream in self._ready if stream not in held]:
+            if len(turn) == self._batch:
+                break
             request = self._ready.pop(stream) or self._advance(stream)
             if request:
                 turn.append((stream, request))

@@ -2,12 +2,13 @@
 
 The holder of a mailbox (an event loop, for example) puts text in and takes steps out. The thread runs the engine and reports which
 mailboxes have news. Both queues of a mailbox are bounded: a holder waits while the inbox is full, and a session with a full outbox
-pauses after its sentence in flight.
+pauses after its sentence in flight. Text that comes faster than speech (pasted text) makes way for speech.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import queue
 import threading
@@ -20,12 +21,21 @@ from bethink.engine import Engine
 from bethink.errors import BethinkError, ModelError
 from bethink.policy import Action, Policy
 from bethink.session import Session
+from bethink.stream import Stream
 from bethink.trace import Step
 
 PIECE = 128  # characters taken from one mailbox in one round, at most
 INBOX = 64  # pieces of text that may wait in a mailbox
 OUTBOX = 128  # steps that may wait in a mailbox before its session pauses
 PACE = 2.5  # words per second of a typical speaker
+SPEECH = 60.0  # characters per second; nobody speaks faster
+UTTERANCE = (
+    1200  # characters that may come at once in spite of that, for example when a client sends its open sentence again
+)
+DEBT = 10 * UTTERANCE  # characters; after that much too fast text, a stream counts as speech again 200 seconds later
+SPARE = 8  # streams of pasted text in one round, while somebody speaks
+PAUSE = 2.0  # seconds after which somebody who says nothing does not speak any more
+TOKENS = 2  # source tokens in a word, at most, for the estimate of its cost
 WIDE = 16  # decoder rows in a round; from here on a row costs about the same, however many there are
 
 
@@ -45,7 +55,7 @@ class Counters:
 
 
 class Cost:
-    """What a source word costs: an exponential average with a half-life of 70 rounds.
+    """What a source word of speech costs: an exponential average with a half-life of 70 rounds.
 
     Rounds with fewer than WIDE rows are ignored: a row costs more there and some rows are guesses, so they do not predict the cost
     with many speakers.
@@ -54,9 +64,11 @@ class Cost:
     def __init__(self) -> None:
         self._seconds = self._words = 0.0
 
-    def add(self, seconds: float, rows: int, words: int) -> None:
+    def add(self, seconds: float, rows: int, words: int, tokens: int = 0) -> None:
+        """Text in which words have very many tokens counts by its tokens, or it would seem that all words are dear."""
         if rows >= WIDE:
-            self._seconds, self._words = 0.99 * self._seconds + seconds, 0.99 * self._words + words
+            self._seconds = 0.99 * self._seconds + seconds
+            self._words = 0.99 * self._words + max(words, tokens / TOKENS)
 
     @property
     def capacity(self) -> float:
@@ -64,11 +76,30 @@ class Cost:
         return self._words / (PACE * self._seconds) if self._words and self._seconds else math.inf
 
 
+class Pace:
+    """Whether a text comes as fast as people speak at most: a bucket of characters that fills at that rate."""
+
+    def __init__(self) -> None:
+        self._left, self._then = float(UTTERANCE), 0.0
+
+    def add(self, characters: int, now: float) -> None:
+        self._left, self._then = max(self._at(now) - characters, float(-DEBT)), now
+
+    def is_speech(self, now: float) -> bool:
+        return self._at(now) >= 0
+
+    def _at(self, now: float) -> float:
+        return min(float(UTTERANCE), self._left + (now - self._then) * SPEECH)
+
+
 class Mailbox:
     """The two queues of a session. The holder appends to `inbox` and pops from `outbox`; the engine thread does the rest."""
 
-    def __init__(self, session: Session, wake: Callable[[], None]) -> None:
+    def __init__(self, session: Session, wake: Callable[[], None], owner: str = "") -> None:
         self.session = session
+        self.owner = owner  # those who paste take turns by owner
+        self.pace = Pace()
+        self.turn = 0  # the last round in which it moved while others were held back
         self.wake = wake  # called on the holder's side when there are steps, room for text, or an error
         self.inbox: deque[tuple[float, str | Policy | None]] = deque()  # when it arrived, and what; None ends the text
         self.outbox: deque[Step | None] = deque()  # None ends the steps of a text
@@ -128,7 +159,8 @@ class EngineThread(threading.Thread):
         self._mailboxes: set[Mailbox] = set()
         self._notes: queue.SimpleQueue[Mailbox | None] = queue.SimpleQueue()
         self._active: dict[Mailbox, None] = {}
-        self._read = self._written = self._failures = 0
+        self._read = self._tokens = self._written = self._failures = 0
+        self._spoken = -math.inf  # when a speaker's stream moved last
         self._cost = Cost()
 
     # for the holders
@@ -187,26 +219,46 @@ class EngineThread(threading.Thread):
     def round(self) -> None:
         """Feed all sessions, run one round of the engine, and hand out the steps."""
         mailboxes = list(self._active)
-        began, rows, read = time.monotonic(), self.engine.rows, self._read
+        began, rows, read, tokens = time.monotonic(), self.engine.rows, self._read, self._tokens
         for mailbox in mailboxes:
             self._attend(mailbox, Mailbox.feed)
-        self.engine.round()
+        moving = [(one, one.pace.is_speech(began)) for one in mailboxes if one.session.moving]
+        pasting = [one for one, speech in moving if not speech]
+        self.engine.round(self._hold(pasting, began, len(pasting) < len(moving)))
         for mailbox in mailboxes:
             self._attend(mailbox, self._collect)
         self._tell([mailbox for mailbox in mailboxes if mailbox.news])
-        self._cost.add(time.monotonic() - began, self.engine.rows - rows, self._read - read)
+        if not pasting:  # which costs what its sender likes
+            seconds = time.monotonic() - began
+            self._cost.add(seconds, self.engine.rows - rows, self._read - read, self._tokens - tokens)
         for mailbox in mailboxes:
             if mailbox.closed or not mailbox.busy:
                 self._active.pop(mailbox, None)
             if mailbox.closed:
                 mailbox.session.abandon()
 
+    def _hold(self, pasting: Sequence[Mailbox], now: float, speech: bool) -> set[Stream]:
+        """The streams of pasted text that must wait in this round: if somebody speaks, all but a few, chosen by owners in turn."""
+        if speech:
+            self._spoken = now
+        if now - self._spoken > PAUSE or len(pasting) <= SPARE:
+            return set()
+        owners: dict[str, list[Mailbox]] = {}
+        for mailbox in sorted(pasting, key=lambda one: one.turn):
+            owners.setdefault(mailbox.owner, []).append(mailbox)
+        served = sorted(owners.values(), key=lambda own: own[-1].turn)  # the owner served longest ago first
+        turns = [one for layer in itertools.zip_longest(*served) for one in layer if one is not None]
+        for mailbox in turns[:SPARE]:
+            mailbox.turn = self.engine.rounds
+        return {stream for mailbox in turns[SPARE:] if (stream := mailbox.session.stream)}
+
     def _collect(self, mailbox: Mailbox) -> None:
         for step in mailbox.collect():
             if step.action is Action.WRITE:
                 self._written += 1
-            elif step.text:
-                self._read += 1
+            else:
+                self._tokens += 1
+                self._read += bool(step.text)
 
     def _tell(self, mailboxes: Sequence[Mailbox]) -> None:
         for mailbox in mailboxes:

@@ -61,10 +61,9 @@ class Sentence:
 
 
 class Arrival(NamedTuple):
-    """When the text came that completed a word or a sentence, when the session took it, and where in the text that was."""
+    """When the text came that completed a word or a sentence, and where in the text that was."""
 
     at: float
-    taken: float
     offset: int  # UTF-16 code units
 
 
@@ -92,7 +91,6 @@ class Session:
     ) -> None:
         """`begin` numbers sentences, steps and offsets as if all before that point had been fed to this session."""
         begin = begin or ResumePoint(str(policy))
-        self.waited = 0.0  # seconds between taking the newest word read and the last step: what the engine cost
         check(engine.backend, policy)
         self._source, self._target = source, target
         self._engine, self._shared = engine, shared
@@ -101,8 +99,8 @@ class Session:
         self._events: deque[tuple[Word | Boundary | Policy | End, Arrival | None, int | None]] = deque()
         self._sentence: Sentence | None = None
         self._arrivals: deque[Arrival] = deque()  # of words and ends that the open sentence has not read yet
-        self._began = time.monotonic()
-        self._newest = Arrival(self._began, self._began, begin.offset)  # of what was read last
+        self.began = time.monotonic()  # from which steps count their time
+        self._newest = Arrival(self.began, begin.offset)  # of what was read last
         self._count, self._step = begin.sentence, begin.step  # of the open sentence, of the next step
         self._spoken = begin.sentence - 1 if begin.spoken else None  # the sentence whose text stands before the next
         self._offset = self._settled = begin.offset  # the end of the text, and its last place where no word was open
@@ -112,17 +110,15 @@ class Session:
     def feed(self, text: str, at: float | None = None) -> list[Step]:
         """Append text, cut anywhere. `at` is when it arrived, by `time.monotonic`, if that was before now."""
         require_text(text, "the text")
-        now = time.monotonic()
-        arrived = now if at is None else at
+        arrived = time.monotonic() if at is None else at
         for piece in PIECES.findall(text):
             self._offset += units(piece)
-            self._take(self._segmenter.feed(piece), Arrival(arrived, now, self._offset))
+            self._take(self._segmenter.feed(piece), Arrival(arrived, self._offset))
         return self._go_on()
 
     def finish(self, at: float | None = None) -> list[Step]:
         """The text is complete; translates what is left. The session can then be used again."""
-        now = time.monotonic()
-        self._take(self._segmenter.finish(), Arrival(now if at is None else at, now, self._offset))
+        self._take(self._segmenter.finish(), Arrival(time.monotonic() if at is None else at, self._offset))
         self._events.append((End(), None, None))
         return self._go_on()
 
@@ -153,6 +149,11 @@ class Session:
     def backlog(self) -> int:
         """Words, ends and changes of policy that wait until the sentence before them is written."""
         return len(self._events)
+
+    @property
+    def stream(self) -> Stream | None:
+        """The open sentence on the engine."""
+        return self._sentence.stream if self._sentence else None
 
     @property
     def moving(self) -> bool:
@@ -233,14 +234,13 @@ class Session:
         if step.end and step.action is Action.WRITE and self._restart is not None:
             spoken = self._spoken is not None
             resume = ResumePoint(str(self._policy), self._count + 1, self._step, self._restart, spoken)
-        self.waited = now - self._newest.taken
         return replace(
             step,
             text=text,
             sentence=self._count,
             n=self._step - 1,
             offset=offset,
-            at=round(1000 * (now - self._began)),
+            at=round(1000 * (now - self.began)),
             lag=round(1000 * (now - self._newest.at)),
             resume=resume,
         )

@@ -48,12 +48,13 @@ async def paste(port: int, text: str) -> None:
     """A stream that sends text as fast as it is taken."""
     while True:
         with contextlib.suppress(OSError, Exception):
-            async with connect(f"ws://127.0.0.1:{port}/v1/stream", compression=None) as socket:
+            async with connect(f"ws://127.0.0.1:{port}/v1/stream", compression=None, close_timeout=0.1) as socket:
                 await socket.send(START.decode())
                 reading = asyncio.create_task(_drop(socket))
                 try:
                     while not reading.done():
                         await socket.send(json.dumps({"type": "text", "text": text * 20}))
+                        await asyncio.sleep(0.05)
                 finally:
                     reading.cancel()
         await asyncio.sleep(0.5)

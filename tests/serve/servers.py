@@ -72,7 +72,11 @@ class Running:
 
 @contextlib.contextmanager
 def running(model: Model, *, access: Access | None = None, **limits: Any) -> Iterator[Running]:
-    made = Running(model, Limits(**{"rate": 1e6, "burst": 10**6, "lag": 1e6} | limits), access or Access("127.0.0.1"))
+    made = Running(
+        model,
+        Limits(**{"rate": 1e6, "burst": 10**6, "address": 10**6, "lag": 1e6} | limits),
+        access or Access("127.0.0.1"),
+    )
     made.start()
     try:
         yield made

@@ -7,6 +7,7 @@ import contextlib
 import json
 import socket
 from collections.abc import MutableMapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from bethink.aio import AsyncTranslator
 from bethink.engine_thread import INBOX, OUTBOX
 from bethink.errors import UsageError
 from bethink.serve.app import create_app
-from bethink.serve.auth import Access, RateLimiter, bearer
+from bethink.serve.auth import Access, Marks, RateLimiter, bearer, read_secret
 from bethink.serve.limits import Limits, Pressure
 from bethink.serve.models import Model
 from bethink.serve.protocol import PATH
@@ -132,14 +133,37 @@ def test_too_many_connections_are_turned_away_at_the_door(model: Model) -> None:
         play(lambda: scene(made))
 
 
-def test_a_server_that_is_behind_lets_nobody_new_in(model: Model) -> None:
-    with running(model, lag=0.5) as made:
+def test_a_server_that_is_behind_lets_nobody_new_in(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Service, "behind", 2.0)
+    with running(model, lag=3.0) as made:
         ready = play(lambda: whole(made.url))[0]
-        made.service.pressure._half_life = 1e6  # it stays as it is
-        made.service.pressure._value = 2.0
+    with running(model, lag=0.5) as made:
         assert "2.0 seconds behind" in check(made, "full", 4503, start())["message"]
-        assert play(lambda: whole(made.url, resume=ready["resume"] | {"seen": 0}))[-1]["type"] == "final"
-        assert made.metric("bethink_pressure_seconds") == pytest.approx(2.0, rel=0.01)
+        check(made, "full", 4503, start(resume=ready["resume"] | {"seen": 0}))  # signed by another server
+        mine = made.service.marks.sign(ready["resume"])
+        assert play(lambda: whole(made.url, resume=mine | {"seen": 0}))[-1]["type"] == "final"
+        check(made, "full", 4503, start(resume=mine | {"seen": 9, "step": 9}))  # not what was signed
+        assert made.metric("bethink_pressure_seconds") == 2.0
+
+
+def test_a_session_is_let_in_once_at_a_time(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(made: Running) -> None:
+        async with talk(made.url) as first:
+            await first.say(start())
+            again = start(resume=(await first.hear())["resume"] | {"seen": 0})
+            monkeypatch.setattr(Service, "behind", 2.0)
+            error, _ = await refused(made.url, again)
+            assert error is not None
+            assert error["code"] == "full"
+        await asyncio.sleep(0)
+        while made.service.streams:
+            await asyncio.sleep(0.01)
+        async with talk(made.url) as second:
+            await second.say(again)
+            assert (await second.hear())["type"] == "ready"
+
+    with running(model, lag=1.0) as made:
+        play(lambda: scene(made))
 
 
 def test_a_server_lets_in_as_many_as_it_can_follow(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,14 +176,48 @@ def test_a_server_lets_in_as_many_as_it_can_follow(model: Model, monkeypatch: py
             assert error is not None
             assert "can follow 2 speakers" in error["message"]
             assert closed == 4503
-            made.service.pressure._value = 0.0  # nobody waits, so nobody minds
+            monkeypatch.setattr(Service, "behind", 0.0)  # nobody waits, so nobody minds
             assert (await whole(made.url))[-1]["type"] == "final"
 
     monkeypatch.setattr("bethink.engine_thread.Cost.capacity", 2.3)
+    monkeypatch.setattr(Service, "behind", 0.1)
     with running(model, lag=1.0) as made:
-        made.service.pressure._half_life = 1e6  # it stays as it is
-        made.service.pressure._value = 0.1
         play(lambda: scene(made))
+
+
+def test_one_address_cannot_take_every_stream(model: Model) -> None:
+    async def scene(made: Running) -> None:
+        async with contextlib.AsyncExitStack() as stack:
+            for _ in range(3):
+                client = await stack.enter_async_context(talk(made.url))
+                await client.say(start())
+                assert (await client.hear())["type"] == "ready"
+            error, code = await refused(made.url, start())
+            assert error is not None
+            assert "3 streams are open from this address" in error["message"]
+            assert (error["code"], code) == ("full", 4503)
+            elsewhere = await stack.enter_async_context(talk(made.url, local_addr=("127.0.0.2", 0)))
+            await elsewhere.say(start(), END)
+            assert (await elsewhere.rest())[-1]["type"] == "final"
+
+    with running(model, streams=100, address=3) as made:
+        play(lambda: scene(made))
+    with running(model, streams=5, address=4) as made:  # a share: not more than are left for all others
+        play(lambda: scene(made))
+
+
+def test_a_start_without_text_is_not_kept(model: Model) -> None:
+    with running(model, first=0.2) as made:
+        assert "no message came for too long: 0.2 seconds" in check(made, "idle", 4408, start())["message"]
+
+        async def slowly() -> str:
+            async with talk(made.url) as client:
+                await client.say(start(), text("te "))
+                await asyncio.sleep(0.5)
+                await client.say(text(SPEECH), END)
+                return (await client.rest())[-1]["type"]
+
+        assert play(slowly) == "final"
 
 
 def test_too_much_text(model: Model) -> None:
@@ -411,6 +469,20 @@ def test_tokens_are_compared_whole() -> None:
     assert Access("127.0.0.1").allows_token("")
     assert bearer("Bearer  abc") == "abc"
     assert bearer("Basic abc") == bearer(None) == ""
+
+
+def test_marks_hold_what_they_signed_and_survive_a_restart(tmp_path: Path) -> None:
+    file = str(tmp_path / "secret")
+    marks, point = Marks(read_secret(file)), {"model": "toy@1", "step": 3, "spoken": True, "session": "a"}
+    signed = marks.sign(point)
+    assert marks.accepts(signed)
+    assert Marks(read_secret(file)).accepts(signed)
+    assert not any(marks.accepts(forged) for forged in (point, signed | {"step": 4}, signed | {"mark": "é"}))
+    assert not Marks().accepts(signed)
+    assert (tmp_path / "secret").stat().st_mode & 0o77 == 0
+    (tmp_path / "secret").write_text("short")
+    with pytest.raises(UsageError, match="has 5 characters"):
+        read_secret(file)
 
 
 def test_pressure_rises_with_what_words_wait_and_falls_in_silence() -> None:

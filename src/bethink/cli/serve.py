@@ -9,14 +9,16 @@ from pathlib import Path
 
 from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, add_policy, count, verb
 from bethink.errors import MissingExtra, UsageError
-from bethink.serve.auth import TOKEN, read_token
+from bethink.serve.auth import SECRET, TOKEN, Marks, read_secret, read_token
 from bethink.serve.limits import Limits
 
 LIMITS = {  # limit → help text of its flag
     "streams": "streams open at once; more are refused",
+    "address": "of these, from one address; behind a proxy see --proxy",
     "message": "bytes in one message of a socket",
     "body": "bytes in one HTTP request",
     "text": "characters of text on one connection",
+    "first": "seconds a client may take to send its first text",
     "idle": "seconds a client may send nothing",
     "slow": "seconds a client may read nothing",
     "rate": "new streams and requests per second from one address",
@@ -28,7 +30,7 @@ LIMITS = {  # limit → help text of its flag
     "history": "bytes of a room's text, with its times",
     "expiry": "seconds a room is kept after its last word",
 }
-WHOLE = ("streams", "message", "body", "text", "burst", "rooms", "listeners", "history")
+WHOLE = ("streams", "address", "message", "body", "text", "burst", "rooms", "listeners", "history")
 
 
 def add(verbs: Verbs) -> None:
@@ -61,6 +63,12 @@ def add(verbs: Verbs) -> None:
         "--token-file",
         metavar="FILE",
         help=f"clients must send the token in this file (default: ${TOKEN}, else no token)",
+    )
+    made.add_argument(
+        "--secret-file",
+        metavar="FILE",
+        help="keeps the secret that signs resume points, so that clients can resume after a restart of a full server; "
+        f"made if it does not exist (default: ${SECRET}, else a new one at each start)",
     )
     made.add_argument(
         "--origin",
@@ -99,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
     set_up_log(logging.INFO if args.verbose else logging.WARNING)
     limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
     access = Access(args.host, args.origin, read_token(args.token_file))
+    marks = Marks(read_secret(args.secret_file))
     with listen(args.host, args.port) as listening:  # before the models are loaded: the port may be taken
         policy = args.policy[0] if args.policy else None
         models = [
@@ -122,7 +131,8 @@ def run(args: argparse.Namespace) -> int:
                 "bethink: anyone who can reach this address can use it; --token-file makes a token necessary",
                 file=sys.stderr,
             )
-        server(Service(models, limits, access, Rooms(limits, args.rooms)), proxy=args.proxy).run(sockets=[listening])
+        service = Service(models, limits, access, marks, Rooms(limits, args.rooms))
+        server(service, proxy=args.proxy).run(sockets=[listening])
     return 0
 
 

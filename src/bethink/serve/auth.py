@@ -1,19 +1,22 @@
-"""Access: rate limit by address, allowed host names and origins, and the token."""
+"""Access: rate limit by address, allowed host names and origins, the token, and signatures of resume points."""
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import ipaddress
+import json
 import os
+import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from bethink.errors import DataError, UsageError
 
-TOKEN = "BETHINK_TOKEN"
+TOKEN, SECRET = "BETHINK_TOKEN", "BETHINK_SECRET"
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -28,7 +31,7 @@ class RateLimiter:
 
     def allows(self, address: str) -> bool:
         """Whether one more request is allowed; counts it if so."""
-        now, key = self._clock(), _network(address)
+        now, key = self._clock(), network(address)
         left, then = self._buckets.pop(key, (float(self._burst), now))
         left = min(float(self._burst), left + (now - then) * self._rate)
         self._buckets[key] = (left - 1 if left >= 1 else left, now)
@@ -37,7 +40,7 @@ class RateLimiter:
         return left >= 1
 
 
-def _network(address: str) -> str:
+def network(address: str) -> str:
     """The address, or the /64 network of an IPv6 address: one customer has 2^64 addresses in it."""
     try:
         parsed = ipaddress.ip_address(address)
@@ -46,6 +49,23 @@ def _network(address: str) -> str:
     if isinstance(parsed, ipaddress.IPv4Address):
         return address
     return str(parsed.ipv4_mapped or ipaddress.ip_network((parsed, 64), strict=False))
+
+
+class Marks:
+    """Signs resume points, so that only a client that was served before is let in as such."""
+
+    def __init__(self, secret: str | None = None) -> None:
+        self._secret = (secret or secrets.token_hex(32)).encode()
+
+    def sign(self, point: Mapping[str, object]) -> dict[str, object]:
+        """The point, with its signature in the field `mark`."""
+        unsigned = {name: value for name, value in point.items() if name != "mark"}
+        text = json.dumps(unsigned, sort_keys=True)
+        return unsigned | {"mark": hmac.new(self._secret, text.encode(), "sha256").hexdigest()[:32]}
+
+    def accepts(self, point: Mapping[str, object]) -> bool:
+        mark, expected = str(point.get("mark", "")), str(self.sign(point)["mark"])
+        return hmac.compare_digest(mark.encode("utf-8", "replace"), expected.encode())
 
 
 class Access:
@@ -92,6 +112,24 @@ def read_token(file: str | None) -> str | None:
     if len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token:
         raise UsageError(f"the token in {where} must be one word of at least 8 plain characters")
     return token
+
+
+def read_secret(file: str | None) -> str | None:
+    """The secret for resume points, from a file, which is made if there is none yet, or from the environment."""
+    if file is None:
+        return os.environ.get(SECRET) or None
+    with contextlib.suppress(FileExistsError), open(file, "x", opener=_only_for_me) as made:
+        made.write(secrets.token_hex(32) + "\n")
+    secret = Path(file).read_text(encoding="utf-8", errors="replace").strip()
+    if len(secret) < 32:
+        raise UsageError(
+            f"the secret in {file} has {len(secret)} characters, but must have 32 or more; delete the file for a new one"
+        )
+    return secret
+
+
+def _only_for_me(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def bearer(header: str | None) -> str:

@@ -16,7 +16,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from bethink.errors import BethinkError, MissingExtra, UsageError
 from bethink.policy import Policy, load
 from bethink.serve.app import create_app
-from bethink.serve.auth import Access, read_token
+from bethink.serve.auth import Access, Marks, read_secret, read_token
 from bethink.serve.limits import Limits
 from bethink.serve.models import Model
 from bethink.serve.service import Service
@@ -58,9 +58,8 @@ class Replica:
         policy = next(iter(options.policies()), None)
         model = Model.load(options.model, policy=policy, batch=options.batch, threads=options.threads)
         self._proxy = options.proxy
-        self._service = Service(
-            [model], Limits(streams=options.streams), Access("127.0.0.1", origins, read_token(None)), rooms=None
-        )
+        access, marks = Access("127.0.0.1", origins, read_token(None)), Marks(read_secret(None))
+        self._service = Service([model], Limits(streams=options.streams), access, marks, rooms=None)
 
     def __serve_build_asgi_app__(self) -> ASGIApp:
         """Called by Ray Serve once, in the event loop that will run the application."""

@@ -96,14 +96,14 @@ def routes(service: Service) -> APIRouter:
         responses=refusals | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
     async def translate(order: Order, request: Request) -> Response:
-        start = Start(order.model, order.policy)
+        start, address = Start(order.model, order.policy), request.client.host if request.client else ""
         if EVENTS in request.headers.get("accept", ""):
-            messages = _messages(service, start, order.text)
+            messages = _messages(service, start, order.text, address)
             first = await anext(
                 messages
             )  # a refusal must become an HTTP status, so it must come before the stream begins
             return Events(first, messages, service.limits.slow)
-        return JSONResponse(await _whole(service, start, order.text, request.is_disconnected))
+        return JSONResponse(await _whole(service, start, order.text, address, request.is_disconnected))
 
     @router.get("/v1/models", summary="The models that are served", response_model=ModelsOut, responses=refusals)
     async def models() -> Response:
@@ -124,19 +124,21 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-async def _messages(service: Service, start: Start, text: str) -> Messages:
+async def _messages(service: Service, start: Start, text: str, address: str) -> Messages:
     """The messages for a whole text: `ready`, steps, sentences, `final`."""
-    async with _feeding(service, start, text) as handler:
+    async with _feeding(service, start, text, address) as handler:
         yield {"type": "ready", "version": VERSION, "model": handler.model.name, "policy": str(handler.policy)}
         async for messages in handler.messages():
             for message in messages:
                 yield message
 
 
-async def _whole(service: Service, start: Start, text: str, gone: Callable[[], Awaitable[bool]]) -> Message:
+async def _whole(
+    service: Service, start: Start, text: str, address: str, gone: Callable[[], Awaitable[bool]]
+) -> Message:
     """The translation of a whole text in one answer; ends early if the client has left. Steps are not kept."""
     sentences: list[Message] = []
-    async with _feeding(service, start, text) as handler:
+    async with _feeding(service, start, text, address) as handler:
         async for events in handler.events():
             if await gone():
                 raise Refusal("gone", "nobody waits for the answer")
@@ -154,7 +156,7 @@ async def _whole(service: Service, start: Start, text: str, gone: Callable[[], A
 
 
 @contextlib.asynccontextmanager
-async def _feeding(service: Service, start: Start, text: str) -> AsyncIterator[StreamHandler]:
+async def _feeding(service: Service, start: Start, text: str, address: str) -> AsyncIterator[StreamHandler]:
     """A stream that a task feeds with the whole text; how it ends is counted in the metrics."""
 
     async def feed() -> None:
@@ -162,7 +164,7 @@ async def _feeding(service: Service, start: Start, text: str) -> AsyncIterator[S
         await handler.session.finish()
 
     ended = "gone"
-    with service.stream(start) as handler:
+    with service.stream(start, address) as handler:
         feeding = asyncio.create_task(feed())
         try:
             yield handler

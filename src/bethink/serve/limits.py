@@ -1,4 +1,4 @@
-"""All limits of the server, and a measure of how far the engine is behind."""
+"""All limits of the server, and an average that follows how far it is behind."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ class Limits:
     """Sizes in bytes or UTF-16 units, times in seconds."""
 
     streams: int = 512  # open at once; another one is refused
+    address: int = 64  # of these, from one address
     message: int = 65_536  # bytes in one frame of a socket
     body: int = 262_144  # bytes in one HTTP request
     text: int = 4_000_000  # units of text on one connection; enough for days of speech
     idle: float = 600.0  # seconds without a message from the client
+    first: float = 120.0  # seconds from `start` to the first message after it
     start: float = 10.0  # seconds from the handshake to `start`, or from the connection to a complete request
     slow: float = 20.0  # seconds that the client may take to accept one message
     rate: float = 10.0  # new streams and requests per second and address, on average
@@ -41,10 +43,7 @@ class Limits:
 
 
 class Pressure:
-    """How many seconds words wait for the engine: an exponential average with a half-life of 2 seconds.
-
-    It falls to 0 by itself while nobody speaks.
-    """
+    """How many seconds something waits: an exponential average with a half-life of 2 seconds. It falls to 0 by itself in silence."""
 
     def __init__(self, *, half_life: float = 2.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._half_life, self._clock = half_life, clock

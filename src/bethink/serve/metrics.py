@@ -36,7 +36,7 @@ class Metrics:
         self.streams = Gauge("bethink_streams", "Streams that are open, sockets and HTTP together.", registry=own)
         self.rooms = Gauge("bethink_rooms", "Rooms that are open.", registry=own)
         self.listeners = Gauge("bethink_listeners", "Listeners that are connected, in all rooms.", registry=own)
-        self.pressure = Gauge("bethink_pressure_seconds", "How long words wait for the engine now.", registry=own)
+        self.pressure = Gauge("bethink_pressure_seconds", "How long the words of speakers wait now.", registry=own)
         self.opened = Counter("bethink_streams_opened", "Streams that were opened.", ["resumed"], registry=own)
         self.closed = Counter("bethink_streams_closed", "Streams and sockets that ended.", ["reason"], registry=own)
         self.rejects = Counter("bethink_rejects", "Connections and requests refused.", ["reason"], registry=own)

@@ -66,6 +66,12 @@ class Resume:
     point: ResumePoint
     seen: int
     check: str = ""
+    session: str = ""  # the session that got this resume point
+    mark: str = ""  # the server's signature
+
+    def to_message(self) -> Message:
+        """The resume point as the server sent it."""
+        return resume_message(self.model, self.point) | {"session": self.session, "mark": self.mark}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +130,8 @@ def _resume(got: object) -> Resume:
     if seen < step:
         raise Refusal("invalid", f"resume.seen is {seen}, but must be at least resume.step, which is {step}")
     point = ResumePoint(_field(got, "policy", str), sentence, step, offset, _field(got, "spoken", bool, False))
-    return Resume(_field(got, "model", str), point, seen, _field(got, "check", str, ""))
+    check, session, mark = (_field(got, name, str, "") for name in ("check", "session", "mark"))
+    return Resume(_field(got, "model", str), point, seen, check, session, mark)
 
 
 def _field(message: object, name: str, kind: type[Value], default: Value | None = None) -> Value:

@@ -69,15 +69,15 @@ class Connection:
             LOG.info("session %s ended: %s", self.session, ended)
 
     async def _converse(self) -> None:
-        client = self._socket.client
-        self._service.admit(client.host if client else "")
+        address = self._socket.client.host if self._socket.client else ""
+        self._service.admit(address)
         start = await self._receive(self._limits.start, "no 'start' came in time")
         if not isinstance(start, protocol.Start):
             raise Refusal("invalid", "the first message must be 'start'")
         tokens = (bearer(self._socket.headers.get("authorization")), start.token)
         if not start.room and not any(map(self._service.access.allows_token, tokens)):  # a room has its own token
             raise Refusal("unauthorized", "this server requires a token; this one is missing or wrong")
-        with self._service.stream(start) as handler:
+        with self._service.stream(start, address) as handler:
             LOG.info("session %s began%s", self.session, " again" if start.resume else "")
             await self._send(
                 {
@@ -87,14 +87,14 @@ class Connection:
                     "model": handler.model.name,
                     "policy": str(handler.policy),
                     "limits": {"message": self._limits.message, "text": self._limits.text, "idle": self._limits.idle},
-                    "resume": protocol.resume_message(handler.model.identity, handler.resume),
+                    "resume": handler.resume_message(handler.resume),
                 }
             )
-            await self._both(handler)
+            await self._both(handler, self._limits.idle if start.resume else self._limits.first)
 
-    async def _both(self, handler: StreamHandler) -> None:
+    async def _both(self, handler: StreamHandler, first: float) -> None:
         """Receive and send at the same time, until everything is sent, one of them fails, or the server stops."""
-        listening = asyncio.create_task(self._listen(handler))
+        listening = asyncio.create_task(self._listen(handler, first))
         telling = asyncio.create_task(self._tell(handler))
         waiting: set[asyncio.Future[None]] = {listening, telling, handler.warned}
         try:
@@ -112,12 +112,13 @@ class Connection:
                 task.cancel()
             await asyncio.gather(listening, telling, return_exceptions=True)
 
-    async def _listen(self, handler: StreamHandler) -> None:
+    async def _listen(self, handler: StreamHandler, patience: float) -> None:
         """Receive the next message only after the session took the last one: TCP then slows down a fast client."""
         fed = 0
         while True:
             await asyncio.sleep(0)  # other connections come first, even if many small messages have arrived
-            request = await self._receive(self._limits.idle, "no message came for too long")
+            request = await self._receive(min(patience, self._limits.idle), "no message came for too long")
+            patience = self._limits.idle
             if isinstance(request, protocol.Text):
                 fed += units(request.text)
                 if fed > self._limits.text:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bethink.evaluate import latency
 from bethink.policy import Action
+from bethink.serve.auth import Marks
 from bethink.serve.limits import Pressure
 from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
@@ -18,6 +20,7 @@ from bethink.serve.rooms import Speaker
 from bethink.trace import ResumePoint, Step, Translation
 
 TOGETHER = 32  # steps sent together, at most
+QUIET = 5.0  # seconds without a step after which nobody speaks
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +41,33 @@ class StreamHandler:
     """
 
     def __init__(
-        self, model: Model, start: Start, metrics: Metrics, pressure: Pressure, speaker: Speaker | None = None
+        self,
+        model: Model,
+        start: Start,
+        metrics: Metrics,
+        speaker: Speaker | None = None,
+        *,
+        name: str = "",
+        address: str = "",
+        marks: Marks | None = None,
     ) -> None:
-        """`speaker`: also show the translation in a room."""
+        """`speaker`: also show the translation in a room. `name`: that of the session, which a client that resumes keeps."""
         resume = start.resume
         begin = resume.point if resume else ResumePoint(str(model.policy(start.policy)))
         begin = speaker.begin(begin, resume) if speaker else begin
-        self.model = model
+        self.model, self.name, self.address = model, name, address
         self.policy = model.policy(begin.policy)  # the first policy
         self.resume = begin  # where a client that loses this connection can continue
         self.warned: asyncio.Future[None] = (
             asyncio.get_running_loop().create_future()
         )  # done when the server is about to stop
-        self.session = model.live.session(self.policy, begin=begin)
+        self.session = model.live.session(self.policy, begin=begin, owner=address)
         self._began = time.monotonic()
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
         self._metrics = metrics
-        self._pressure = pressure
         self._speaker = speaker
+        self._marks = marks or Marks()
+        self._pressure, self._spoke = Pressure(), -math.inf  # of words that come as speech; the time of the last one
         self._steps: list[Step] = []  # of the open sentence
         self._check = 0  # their checksum
         self._open = False  # whether steps of an unfinished sentence were or are being sent
@@ -94,10 +106,13 @@ class StreamHandler:
         """Every step, and a SentenceEnd after the last step of a sentence."""
         draining = False
         while not draining and (steps := await self.session.some(TOGETHER)):
-            self._pressure.add(self.session.waited)
+            if self.session.is_speech:
+                self._spoke = time.monotonic()
+                self._pressure.add(self.session.lag(steps[-1]))
             self._open = True
             events: list[Step | SentenceEnd] = []
-            for step in steps:
+            for made in steps:
+                step = replace(made, lag=round(1000 * self.session.lag(made)))  # it has waited since it was made
                 events.append(step)
                 self._steps.append(step)
                 if step.action is Action.READ:
@@ -114,6 +129,18 @@ class StreamHandler:
             self._sent.set()
         if draining or self.session.closed:
             raise Refusal("draining", "this server is stopping; connect again and resume")
+
+    @property
+    def behind(self) -> float | None:
+        """Seconds that the words of a speaker wait now; None in silence, and for text faster than speech, which waits for itself."""
+        waiting, quiet = self.session.waiting, time.monotonic() - self._spoke > QUIET
+        if not self.session.is_speech or (quiet and not waiting):
+            return None
+        return max(waiting, self._pressure.seconds)
+
+    def resume_message(self, point: ResumePoint) -> Message:
+        """Where a client can continue, signed."""
+        return self._marks.sign(resume_message(self.model.identity, point) | {"session": self.name})
 
     def latency(self) -> dict[str, float]:
         """AL, AP, DAL and CW, averaged over sentences."""
@@ -150,7 +177,7 @@ class StreamHandler:
             "words": len(end.translation.source),
             "written": len(end.delays),
             **({"latency": scores} if scores else {}),
-            "resume": resume_message(self.model.identity, end.resume),
+            "resume": self.resume_message(end.resume),
         }
 
     def _final(self) -> Message:
