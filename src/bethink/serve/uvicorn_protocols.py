@@ -17,6 +17,7 @@ from bethink.serve.protocol import Refusal, dumps
 SLICE = 4096  # bytes parsed at once, so that a flood is noticed before all of it is parsed
 SMALL = 512  # bytes; a part of a message with fewer counts like an empty frame
 FRAMES, FRAMES_AT_ONCE = 20.0, 200  # empty frames, pings and pongs per second and connection, and at once
+TOGETHER = 65_536  # bytes written together, at most
 REFUSED = "bethink.refused"  # in the state of a connection: the code of the error with which it was closed here
 CONTROL = (Opcode.PING, Opcode.PONG)
 
@@ -141,12 +142,14 @@ class BatchingTransport:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
-        self._waiting: list[bytes] = []
+        self._waiting = bytearray()
 
     def write(self, data: bytes) -> None:
         if not self._waiting:
             self._loop.call_soon(self._flush)
-        self._waiting.append(data)
+        self._waiting += data
+        if len(self._waiting) > TOGETHER:  # the transport must notice that its client does not read
+            self._flush()
 
     def close(self) -> None:
         self._flush()
@@ -154,7 +157,7 @@ class BatchingTransport:
 
     def _flush(self) -> None:
         if self._waiting:
-            data, self._waiting = b"".join(self._waiting), []
+            data, self._waiting = bytes(self._waiting), bytearray()
             self._transport.write(data)
 
     def __getattr__(self, name: str) -> Any:
