@@ -20,6 +20,7 @@ VERBS = (
     "translate",
     "listen",
     "serve",
+    "captions",
     "explain",
     "evaluate",
     "plot",

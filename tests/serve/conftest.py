@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +27,20 @@ def translator(model: Model) -> Translator:
 def server(model: Model) -> Iterator[Running]:
     with running(model) as made:
         yield made
+
+
+@pytest.fixture
+def empty_rooms(server: Running) -> None:
+    """Closes the rooms of other tests: one address may have few."""
+    rooms, done = server.service.open_rooms, threading.Event()
+
+    def close() -> None:
+        for room in list(rooms._rooms.values()):
+            rooms.remove(room)
+        done.set()
+
+    server.server._loop.call_soon_threadsafe(close)
+    assert done.wait(60)
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ from bethink.translator import Translator
 from tests.serve.listen import Listener, call
 from tests.serve.servers import Process, Running, play, running
 
+pytestmark = pytest.mark.usefixtures("empty_rooms")
+
 
 def opened(server: Running, **order: Any) -> dict[str, Any]:
     keys: dict[str, Any] = call("POST", f"{server.http}/v1/rooms", order)

@@ -51,11 +51,13 @@ class LanguageOut(BaseModel):
     model: str
     source: str
     target: str
+    words: Annotated[int, Field(description="How many there are so far.")]
 
 
 class RoomOut(BaseModel):
     room: str
     opened: Annotated[float, Field(description="Seconds since 1970; the times of words count from here.")]
+    now: Annotated[int, Field(description="Milliseconds since then.")]
     languages: list[LanguageOut]
     listeners: int
 
@@ -94,10 +96,16 @@ def room_routes(service: Service) -> APIRouter:
         there = found("listener", name, token, request)
         about = {model.name: model.translator.about for model in service.models}
         languages = [
-            {"model": model, **{side: str(about.get(model, {}).get(side, "")) for side in ("source", "target")}}
-            for model in there.tracks
+            {
+                "model": name,
+                "source": str(about.get(name, {}).get("source", "")),
+                "target": str(about.get(name, {}).get("target", "")),
+                "words": sum(len(sentence.words) for sentence in track.sentences),
+            }
+            for name, track in there.tracks.items()
         ]
-        body = {"room": there.name, "opened": there.opened, "languages": languages, "listeners": there.listeners}
+        times = {"opened": there.opened, "now": there.now}
+        body = {"room": there.name, **times, "languages": languages, "listeners": there.listeners}
         return JSONResponse(body, headers={"Cache-Control": "no-store"})
 
     @router.delete("/v1/rooms/{name}", summary="Close a room and delete its text", status_code=204, responses=refusals)

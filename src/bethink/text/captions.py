@@ -61,8 +61,8 @@ class Captions:
         self._closed = False  # no more words go into it
         self._over = 0  # when the cue before it ended
 
-    def add(self, at: int, text: str, *, end: bool = False) -> list[Cue]:
-        """A word that was shown at `at`, with the space before it; `end`: it ends its sentence. Returns finished cues."""
+    def add(self, at: int, text: str) -> list[Cue]:
+        """A word that was shown at `at`, with the space before it. Returns finished cues."""
         grown = " ".join((self._text + text).split())
         full = self._closed or at - self._first > self.layout.longest or not (joins(text) or self.layout.fits(grown))
         done: list[Cue] = []
@@ -71,8 +71,13 @@ class Captions:
             grown = " ".join(text.split())
         if not self._text or done:
             self._first = max(at, self._over)
-        self._text, self._last, self._closed = grown, max(at, self._first), end
+        self._text, self._last, self._closed = grown, max(at, self._first), False
         return done
+
+    def end(self) -> list[Cue]:
+        """The sentence has ended. Its last cue is finished later: how long it stays depends on what follows."""
+        self._closed = bool(self._text)
+        return []
 
     def wait(self, now: int) -> list[Cue]:
         """The last cue, if it is over by now."""
@@ -106,7 +111,7 @@ class Lines:
         self._layout, self._hold = Layout(width=width, lines=1), hold
         self._text, self._first = "", 0
 
-    def add(self, at: int, text: str, *, end: bool = False) -> list[str]:
+    def add(self, at: int, text: str) -> list[str]:
         grown = " ".join((self._text + text).split())
         done = []
         if self._text and not (joins(text) or self._layout.fits(grown)):
@@ -114,9 +119,14 @@ class Lines:
         if not self._text:
             self._first = at
         self._text = grown
-        return done + self.finish() if end else done
+        return done
+
+    def end(self) -> list[str]:
+        """The sentence has ended."""
+        return self.finish()
 
     def wait(self, now: int) -> list[str]:
+        """The open line, if it has waited long enough."""
         return self.finish() if now - self._first >= self._hold else []
 
     def finish(self) -> list[str]:
@@ -131,8 +141,10 @@ def joins(text: str) -> bool:
 
 def cues(words: Iterable[tuple[int, str, bool]], layout: Layout | None = None) -> list[Cue]:
     """The cues of a whole text: when each word came, the word, and whether it ends its sentence."""
-    captions = Captions(layout)
-    made = [cue for at, text, end in words for cue in captions.add(at, text, end=end)]
+    captions, made = Captions(layout), list[Cue]()
+    for at, text, end in words:
+        made += captions.add(at, text)
+        made += captions.end() if end else []
     return made + captions.finish()
 
 
