@@ -47,7 +47,6 @@ class Listener(asyncio.Protocol):
         while not self.done.is_set():
             try:
                 await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", self.port)
-                self.lost = asyncio.Event()
                 await self.lost.wait()
             except OSError:
                 await asyncio.sleep(AGAIN)
@@ -64,7 +63,7 @@ class Listener(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.pieces.append((time.time(), data))
-        if b"event: final" in data:
+        if b"event: final" in (self.pieces[-2][1] if len(self.pieces) > 1 else b"") + data:
             self.done.set()
             self.transport.close()
 
@@ -220,6 +219,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     return {
         "machine": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
+        "scheduling": scheduling(),
         "load": [round(one, 2) for one in (*before[:1], *os.getloadavg()[:1])],
         "model": args.model,
         "listeners": args.listeners,
@@ -235,6 +235,12 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "server_memory": round(float(metrics["process_resident_memory_bytes"]) / 1e6),
         "listener_cores": round(got["cpu"] / seconds, 3),
     }
+
+
+def scheduling() -> str:
+    """How this program and those it starts compete with others on the machine."""
+    policy, nice = os.sched_getscheduler(0), os.nice(0)
+    return f"nice {nice}" if policy == os.SCHED_OTHER else "real-time: other programs do not delay it"
 
 
 def main() -> None:
