@@ -178,7 +178,7 @@ def test_a_policy_that_fails_ends_its_own_stream_alone() -> None:
     translator = Translator("toy", threads=1)
     engine = Engine(translator.backend)
     broken, sound = (
-        Sentence(translator.target, engine, policy, translator.words(SPEECH)) for policy in (Broken(), WaitK(3))
+        Sentence.of(translator.target, engine, policy, translator.words(SPEECH)) for policy in (Broken(), WaitK(3))
     )
     engine.run()
     with pytest.raises(UsageError, match=r"policy .*:Broken raises ZeroDivisionError") as raised:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from bethink.engine import Engine, check
 from bethink.errors import UsageError
 from bethink.policy import Action, Policy
-from bethink.stream import Stream
-from bethink.text import Boundary, Joiner, Segmenter, Vocabulary, Word
+from bethink.stream import CopiedStream, Stream
+from bethink.text import Boundary, Copier, Joiner, Segmenter, Vocabulary, Word
 from bethink.text.clean import LONGEST_WORD
 from bethink.trace import ResumePoint, Step, units
 
@@ -24,40 +24,72 @@ PIECES = re.compile(rf"\S{{1,{LONGEST_WORD}}}\s*|\s+")  # a word or a part of it
 
 
 class Sentence:
-    """One sentence on the engine, and how its steps read as text."""
+    """One sentence on the engine, or copied without it, and how its steps read as text."""
 
     def __init__(
         self,
         target: Vocabulary,
         engine: Engine,
         policy: Policy,
-        words: Iterable[Word] | None = None,
+        first: Word,
         *,
         tidy: bool = False,
     ) -> None:
-        self.stream: Stream = engine.open(policy, target)
+        """Begins with the word `first`: one without ids begins a sentence that is copied."""
+        self.stream: Stream | CopiedStream = engine.open(policy, target) if first.ids else CopiedStream()
         self._engine = engine
         self._joiner = Joiner(target, tidy=tidy)
-        if words is not None:
-            for word in words:
-                self.feed(word)
-            self.close()
+        self._words: list[Word] = []
+        self.feed(first)
+
+    @classmethod
+    def of(cls, target: Vocabulary, engine: Engine, policy: Policy, words: Sequence[Word]) -> Sentence:
+        """A whole sentence."""
+        self = cls(target, engine, policy, words[0])
+        for word in words[1:]:
+            self.feed(word)
+        self.close()
+        return self
 
     def feed(self, word: Word) -> None:
+        self._words.append(word)
+        if isinstance(self.stream, CopiedStream):
+            self.stream.feed(word.text)
+            return
+        if word.copied is not None and word.read_as is not None:
+            self._joiner.expect(word.read_as, word.copied)
         self._engine.feed(self.stream, word.ids, word.text)
 
     def close(self) -> None:
-        self._engine.close(self.stream)
+        if isinstance(self.stream, CopiedStream):
+            self.stream.close()
+        else:
+            self._engine.close(self.stream)
+
+    def abandon(self) -> None:
+        if isinstance(self.stream, Stream):
+            self._engine.abandon(self.stream)
+
+    @property
+    def moving(self) -> bool:
+        """Whether there are steps that need no engine, or a round of the engine may bring some."""
+        if isinstance(self.stream, CopiedStream):
+            return self.stream.pending
+        return self._engine.is_ready(self.stream)
 
     def take(self) -> list[Step]:
-        """The new steps, with the text that each of them adds."""
-        return [step.with_text(self.text(step)) for step in self.stream.take()]
+        """The new steps, with what each of them adds to what people see."""
+        return [self._told(step) for step in self.stream.take()]
 
-    def text(self, step: Step) -> str:
-        """What the next step adds to what people see; to be asked once for each step, in their order."""
+    def _told(self, step: Step) -> Step:
         if step.action is Action.READ:
-            return step.text
-        return self._joiner.finish() if step.end else self._joiner.push(step.token, complete=step.complete)
+            word = self._words[step.heard - 1]
+            return replace(step, read_as=word.read_as, copied=word.copied) if step.text else step
+        if isinstance(self.stream, CopiedStream):
+            copied = None if step.end else self._words[step.heard - 1].copied
+            return replace(step, text=f"{' ' * (step.heard > 1)}{copied}", copied=copied) if copied else step
+        text = self._joiner.finish() if step.end else self._joiner.push(step.token, complete=step.complete)
+        return replace(step, text=text, copied=self._joiner.copied) if text else step
 
 
 class Arrival(NamedTuple):
@@ -88,13 +120,15 @@ class Session:
         *,
         shared: bool = False,
         begin: ResumePoint | None = None,
+        copier: Copier | None = None,
     ) -> None:
         """`begin` numbers sentences, steps and offsets as if all before that point had been fed to this session."""
         begin = begin or ResumePoint(str(policy))
         check(engine.backend, policy)
-        self._source, self._target = source, target
+        self._target = target
         self._engine, self._shared = engine, shared
-        self._segmenter = Segmenter(source)
+        self._source, self._copier = source, copier
+        self._segmenter = Segmenter(source, copier=copier)
         self._asked = self._policy = policy  # the last one asked for, and the one in force so far in the text
         self._events: deque[tuple[Word | Boundary | Policy | End, Arrival | None, int | None]] = deque()
         self._sentence: Sentence | None = None
@@ -127,7 +161,7 @@ class Session:
         steps: list[Step] = []
         if (sentence := self._sentence) is not None:
             now = time.monotonic()
-            steps = [self._tell(step, sentence.text(step), now) for step in sentence.stream.take()]
+            steps = [self._tell(step, now) for step in sentence.take()]
             if sentence.stream.done:
                 self._sentence = None
                 self._count += 1
@@ -152,13 +186,14 @@ class Session:
 
     @property
     def stream(self) -> Stream | None:
-        """The open sentence on the engine."""
-        return self._sentence.stream if self._sentence else None
+        """The open sentence on the engine, if it is there."""
+        stream = self._sentence.stream if self._sentence else None
+        return stream if isinstance(stream, Stream) else None
 
     @property
     def moving(self) -> bool:
         """Whether a round of the engine may bring new steps."""
-        return self._sentence is not None and self._engine.is_ready(self._sentence.stream)
+        return self._sentence is not None and self._sentence.moving
 
     @property
     def resting(self) -> bool:
@@ -169,10 +204,10 @@ class Session:
         """Drop everything in flight, the open word too, as when a speaker hangs up."""
         self._events.clear()
         self._arrivals.clear()
-        self._segmenter = Segmenter(self._source)
+        self._segmenter = Segmenter(self._source, copier=self._copier)
         self._spoken = None
         if self._sentence is not None:
-            self._engine.abandon(self._sentence.stream)
+            self._sentence.abandon()
             self._sentence = None
             self._count += 1
 
@@ -197,13 +232,14 @@ class Session:
             if isinstance(event, Word | Boundary):
                 assert arrival is not None, "text has arrived some time"
                 self._arrivals.append(arrival)
-                if self._sentence is None:
-                    self._sentence = Sentence(self._target, self._engine, self._policy, tidy=True)
-                if isinstance(event, Word):
-                    self._sentence.feed(event)
-                else:
+                if isinstance(event, Boundary):
+                    assert self._sentence is not None, "a sentence has words"
                     self._sentence.close()
                     self._restart = restart
+                elif self._sentence is None:
+                    self._sentence = Sentence(self._target, self._engine, self._policy, event, tidy=True)
+                else:
+                    self._sentence.feed(event)
             elif isinstance(event, End):
                 self._spoken = None
             else:
@@ -220,9 +256,9 @@ class Session:
             steps += new
         return steps
 
-    def _tell(self, step: Step, text: str, now: float) -> Step:
-        """The step with its text, number, place and time."""
-        offset = resume = None
+    def _tell(self, step: Step, now: float) -> Step:
+        """The step with its number, place and time."""
+        offset, resume, text = None, None, step.text
         if step.action is Action.READ:
             if text or step.end:
                 self._newest = self._arrivals.popleft()

@@ -17,7 +17,7 @@ from bethink.engine import Engine
 from bethink.errors import BethinkError
 from bethink.policy import load
 from bethink.session import Sentence
-from bethink.text import Boundary, Segmenter
+from bethink.text import Boundary
 from bethink.trace import shown
 from bethink.translator import Translator
 
@@ -54,20 +54,21 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
     def reset(self) -> None:
         super().reset()
         if self._sentence is not None:
-            self._engine.abandon(self._sentence.stream)
+            self._sentence.abandon()
         self._sentence = None
-        self._segmenter = Segmenter(self._translator.source)
+        self._segmenter = self._translator.segmenter()
         self._heard = 0  # source words taken from SimulEval so far
 
     def policy(self) -> Any:
         finished = self.states.source_finished
         words = self._new_words(finished)
-        if self._sentence is None and words:
-            self._sentence = Sentence(self._translator.target, self._engine, self._policy)
+        for word in words:
+            if self._sentence is None:
+                self._sentence = Sentence(self._translator.target, self._engine, self._policy, word)
+            else:
+                self._sentence.feed(word)
         if self._sentence is None:
             return WriteAction("", finished=True) if finished else ReadAction()
-        for word in words:
-            self._sentence.feed(word)
         if finished and not self._sentence.stream.closed:
             self._sentence.close()
         self._engine.run()

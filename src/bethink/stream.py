@@ -19,12 +19,13 @@ from typing import Any
 from bethink.backend import Row, Rows
 from bethink.errors import BethinkError, UsageError
 from bethink.policy import NO_EVIDENCE, READ, WRITE, Action, Decision, Degrees, Need, Policy
-from bethink.text import EOS, Vocabulary, leaves_word
+from bethink.text import EOS, UNK, Vocabulary, leaves_word
 from bethink.trace import Step
 
 NOTHING_READ = READ.because("too_early", 0, 1)
 EARLY_END = READ.because("early_end")
 SOURCE_COMPLETE = WRITE.because("source_complete")
+COPIED = WRITE.because("copied")
 WORD_BEGUN = WRITE.because("word_begun")
 LONGEST_WORD = 16  # tokens of a word that are proposed together; what is longer is weighed in parts
 
@@ -340,3 +341,37 @@ class Stream:
     def _candidates(self) -> tuple[int, ...]:
         """The next tokens as far as they are known, up to the end of the translation."""
         return tuple(itertools.takewhile(lambda token: token != EOS, (row.candidate for row in self._rows)))
+
+
+class CopiedStream:
+    """A sentence in which nothing is translated: each word is written as it is read, without the model."""
+
+    def __init__(self) -> None:
+        self.closed = self.done = False
+        self._words = 0
+        self._steps: list[Step] = []
+
+    def feed(self, text: str) -> None:
+        self._words += 1
+        self._note(UNK, text=text)
+
+    def close(self) -> None:
+        self.closed = self.done = True
+        self._note(EOS, end=True)
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are steps to take."""
+        return bool(self._steps)
+
+    def take(self) -> list[Step]:
+        steps, self._steps = self._steps, []
+        return steps
+
+    def _note(self, token: int, *, text: str = "", end: bool = False) -> None:
+        """Both actions of a word, or of the end."""
+        tokens = self._words + end
+        self._steps += [
+            Step(Action.READ, token, tokens, self._words, tokens - 1, text=text, reason=COPIED.reason, end=end),
+            Step(Action.WRITE, token, tokens, self._words, tokens, reason=COPIED.reason, end=end),
+        ]

@@ -52,15 +52,16 @@ class Step:
     stability: float | None = None  # of a WRITE, if the model has a judge: how likely more source would not change it
     reason: Reason = READ.reason  # why the policy, or the end of the source, led to this action
     complete: bool = False  # of a WRITE: whether its word is complete, where the vocabulary does not say so by itself
+    read_as: str | None = None  # of a READ: what the model reads in place of the word, if that is something else
+    copied: str | None = (
+        None  # of a READ: what is shown for a word that is carried over; of a WRITE: such words in its text
+    )
     end: bool = False  # whether the source sentence ends with this READ, its translation with this WRITE
     n: int | None = field(default=None, compare=False)  # number of the step in its session, from 0
     offset: int | None = field(default=None, compare=False)  # of a READ: how far the text was read, UTF-16 code units
     at: int | None = field(default=None, compare=False)  # milliseconds since the session began
     lag: int | None = field(default=None, compare=False)  # milliseconds since the newest source word read had arrived
     resume: ResumePoint | None = field(default=None, compare=False)  # at the end of a sentence, if one can begin here
-
-    def with_text(self, text: str) -> Step:
-        return dataclasses.replace(self, text=text) if text else self
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON, in `bethink translate --json` and on the socket: fields that say nothing are left out, except `text`."""

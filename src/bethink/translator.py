@@ -13,7 +13,7 @@ from bethink.errors import DataError, MissingExtra, ModelError, UsageError, unkn
 from bethink.model.config import LONGEST
 from bethink.policy import Policy, parse
 from bethink.session import Sentence, Session, require_text
-from bethink.text import Segmenter, Vocabulary, Word
+from bethink.text import Copier, Segmenter, Vocabulary, Word
 from bethink.trace import ResumePoint, Step, Translation, shown
 
 # Of a batch, one in so many places must be free before new sentences take them: a GPU reads a few in the time it takes for many.
@@ -36,9 +36,11 @@ class Translator:
         backend: str | None = None,
         device: str | None = None,
         threads: int = 0,
+        copy: bool = True,
     ) -> None:
         """`policy` is for every call that names no other, by default the one that the model recommends.
 
+        With `copy`, addresses, codes and other words that cannot be translated are carried over.
         `backend` is onnx or torch, by default the first that the folder has files for; 0 threads means all cores.
         """
         folder = folders.Folder.open(folders.find(model))
@@ -46,6 +48,8 @@ class Translator:
         self.policy = parse(folder.policy)
         self.source, self.target = folder.source, folder.target
         self.about = folder.about
+        languages = str(self.about.get("source", "")), str(self.about.get("target", ""))
+        self.copier = Copier(self.source, self.target, languages) if copy else None
         self.backend = _load(folder, backend, device, threads)
         if policy is not None:
             self.policy = self.served(policy)
@@ -55,7 +59,7 @@ class Translator:
         """A translator over a backend at hand, for example a model in training."""
         self = cls.__new__(cls)
         self.name, self.policy, self.source, self.target, self.backend = name, policy, source, target, backend
-        self.about, self.fingerprint = {}, ""
+        self.about, self.fingerprint, self.copier = {}, "", Copier(source, target)
         return self
 
     def session(
@@ -67,7 +71,15 @@ class Translator:
     ) -> Session:
         """One speaker; sessions that share an engine are advanced together by whoever drives it."""
         own = engine or Engine(self.backend)
-        return Session(self.source, self.target, self.served(policy), own, shared=engine is not None, begin=begin)
+        return Session(
+            self.source,
+            self.target,
+            self.served(policy),
+            own,
+            shared=engine is not None,
+            begin=begin,
+            copier=self.copier,
+        )
 
     def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """The translation of a whole text, as a str; `translate_many` gives each line's steps and delays as well."""
@@ -144,7 +156,7 @@ class Translator:
                 while waiting and len(running) < batch and room >= batch // TOGETHER:
                     number, words = waiting.popleft()
                     if words:
-                        running[number] = Sentence(self.target, engine, policy, words)
+                        running[number] = Sentence.of(self.target, engine, policy, words)
                     else:
                         yield number, Translation.of([])
                 engine.round()
@@ -152,18 +164,22 @@ class Translator:
                     yield number, Translation.of(running.pop(number).take())
         finally:
             for sentence in running.values():
-                engine.abandon(sentence.stream)
+                sentence.abandon()
 
     def words(self, line: str, where: str = "the text") -> list[Word]:
         """The words of one line, its sentence boundaries ignored."""
         require_text(line, where)
-        segmenter = Segmenter(self.source)
+        segmenter = self.segmenter()
         words = [event for event in segmenter.feed(line) + segmenter.finish() if isinstance(event, Word)]
         if (tokens := sum(len(word.ids) for word in words)) >= LONGEST:
             raise DataError(
                 f"{where} has {tokens} tokens, but a sentence may have at most {LONGEST - 1}; split it into sentences"
             )
         return words
+
+    def segmenter(self) -> Segmenter:
+        """Divides lines into words; a line is one sentence."""
+        return Segmenter(self.source, copier=self.copier, by_line=True)
 
     @property
     def counts_words(self) -> bool:

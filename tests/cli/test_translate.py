@@ -81,6 +81,7 @@ def test_json_has_the_fields_that_help_lists(tmp_path: Path, capsys: pytest.Capt
     examples = Path(bethink.__file__).parents[2] / "examples"
     for model, policy, file in (("toy", "pe:k=1,rho=0.2,r=8", "toy.txt"), ("de-en", "weigh:unit=word", "talk.de.txt")):
         line = (examples / file).read_text(encoding="utf-8").partition("\n")[0]
+        line = f"(80331) {line}"  # a word that is carried over
         (tmp_path / file).write_text(line, encoding="utf-8")
         out = translate(capsys, "--model", model, "--policy", policy, "--json", str(tmp_path / file))
         found |= {field for step in out.splitlines() for field in json.loads(step)}

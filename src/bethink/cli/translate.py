@@ -39,6 +39,8 @@ FIELDS = {  # of --json, for --help
     "heard": "source words of the sentence read so far",
     "written": "target tokens of the sentence written so far, this step included",
     "deferred": "how often the token had been looked at and put off",
+    "read_as": "READ: what the model reads in place of the word, if that is something else",
+    "copied": "READ: what will be shown for a word that is carried over, not translated; WRITE: such words in its text",
     "reason": "why: a code and, where a number decided, its value and the threshold (docs/protocol.md has the codes)",
     "confidence": "WRITE: the model's probability of the token",
     "complete": "WRITE, counting words: the word of this token is complete, though the vocabulary marks only where words begin",

@@ -14,10 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bethink.cli.common import describe
-from bethink.cli.words import END, Told, Written
+from bethink.cli.words import COPIED, END, Told, Written
 from bethink.evaluate import latency
 from bethink.policy import Action, explain
-from bethink.text import EOS
+from bethink.text import EOS, restored
 from bethink.trace import Step, Translation, shown
 
 if TYPE_CHECKING:
@@ -81,7 +81,8 @@ class Watch:
         if step.action is Action.READ:
             self._read(step)
         elif step.token != EOS:
-            self._print(_write_line(self._target.piece(step.token), self._told.written([step])))
+            piece = step.text.strip() if step.reason.code == COPIED else self._target.piece(step.token)
+            self._print(_write_line(piece, self._told.written([step])))
         if step.action is Action.WRITE and step.token == EOS:
             self._end_sentence()
         elif self.live:
@@ -116,7 +117,8 @@ class Watch:
         evidence = {word for word, _ in self._told.written(writes[-1:]).evidence} if writes else set()
         heard = Text(" ").join(Text(word, READ if word in evidence else "") for word in self._told.source)
         final = shown(writes).strip()
-        newest = self._target.decode([step.token for step in writes], tidy=True)[len(final) :]
+        whole = restored(self._target.decode([step.token for step in writes], tidy=True), self._told.copies)
+        newest = "" if writes and writes[-1].reason.code == COPIED else whole[len(final) :]
         path = Text().join(Text(step.action[0], READ if step.action is Action.READ else WRITE) for step in self._steps)
         lines = [
             Text.assemble(("heard  ", FAINT), heard, ("▌", READ)),

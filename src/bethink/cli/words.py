@@ -7,9 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from bethink.policy import Action, Reason, explain
-from bethink.text import EOS, Vocabulary, starts_word
+from bethink.text import EOS, Vocabulary, restored, starts_word
 from bethink.trace import Step, deciding
 
+COPIED = "copied"  # the reason of words that are carried over
 END = "⏎"  # the end of the source sentence
 
 
@@ -41,28 +42,37 @@ class Told:
         self.source: list[str] = []
         self._target = target
         self._word_of: list[int] = []  # for each source token read; the sentence end counts as one word more
+        self.copies: dict[str, str] = {}  # what is shown for each stand-in
         self._ended = False
 
     def push(self, step: Step) -> None:
         if self._ended:
-            self.source, self._word_of = [], []
+            self.source, self._word_of, self.copies = [], [], {}
         self._ended = step.action is Action.WRITE and step.token == EOS
         if step.action is Action.READ:
             if step.text:
                 self.source.append(step.text)
             self._word_of.append(len(self.source) if step.token == EOS else step.heard - 1)
+            if step.copied and step.read_as:
+                self.copies[step.read_as] = step.copied
 
     def written(self, steps: Sequence[Step]) -> Written:
         """Several WRITE steps of the sentence as one word."""
         known = [step.confidence for step in steps if step.confidence is not None]
+        reason = deciding(steps).reason
+        text = self._target.decode([step.token for step in steps], tidy=True).strip()
+        if reason.code == COPIED:
+            text = "".join(step.text for step in steps).strip()
+        elif (shown := restored(text, self.copies)) != text:
+            text, reason = shown, Reason(COPIED)
         return Written(
-            text=self._target.decode([step.token for step in steps], tidy=True).strip(),
+            text=text,
             heard=steps[-1].heard,
             evidence=self._evidence(steps),
             confidence=math.prod(known) if len(known) == len(steps) else None,
             stability=min((step.stability for step in steps if step.stability is not None), default=None),
             deferred=sum(step.deferred for step in steps),
-            reason=deciding(steps).reason,
+            reason=reason,
             steps=tuple(steps),
         )
 
@@ -84,7 +94,7 @@ def tell(target: Vocabulary, steps: Iterable[Step]) -> list[Written]:
         told.push(step)
         if step.action is Action.READ or step.token == EOS:
             continue
-        if starts_word(target, step.token, words[-1][-1].token if words else None):
+        if step.reason.code == COPIED or starts_word(target, step.token, words[-1][-1].token if words else None):
             words.append([])
         words[-1].append(step)
     return [told.written(word) for word in words]

@@ -303,12 +303,15 @@ def _listen(
     if not words:
         return Translation.of([]), ()
     engine = Engine(translator.backend)
-    sentence = Sentence(translator.target, engine, policy)
     answers: list[list[Step]] = []
     computing: list[float] = []
+    sentence: Sentence | None = None
     for word in (*words, None):
         start = time.perf_counter()
-        sentence.close() if word is None else sentence.feed(word)
+        if sentence is None:
+            sentence = Sentence(translator.target, engine, policy, words[0])
+        else:
+            sentence.close() if word is None else sentence.feed(word)
         engine.run()
         answers.append(sentence.take())
         computing.append((time.perf_counter() - start) * 1000)

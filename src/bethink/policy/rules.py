@@ -25,6 +25,7 @@ REASONS = {
     "no_threshold": "no evidence is required",
     "put_off_limit": "put off {value}×, the most allowed",
     "lag_limit": "late by {value}, {threshold} allowed",
+    "copied": "carried over, not translated",
     "word_begun": "finishes the word that was begun",
     "source_complete": "the source sentence is complete",
     "length_limit": "the translation is too long for its source",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bethink.text.clean import normalise, without_punctuation
+from bethink.text.copying import Copier, restored
 from bethink.text.join import Joiner
 from bethink.text.segment import Boundary, Segmenter, Word
 from bethink.text.sentences import ends_sentence
@@ -26,6 +27,7 @@ __all__ = [
     "PAD",
     "UNK",
     "Boundary",
+    "Copier",
     "Joiner",
     "Segmenter",
     "SentencePieces",
@@ -39,6 +41,7 @@ __all__ = [
     "leaving",
     "load_vocabulary",
     "normalise",
+    "restored",
     "starts_word",
     "without_punctuation",
 ]

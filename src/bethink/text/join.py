@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bethink.text.copying import restored, stand_ins
 from bethink.text.vocabulary import EOS, Vocabulary
 
 
@@ -10,7 +11,7 @@ class Joiner:
     word begins or whoever pushes says that the word is complete.
 
     The joined results of push and finish equal `vocabulary.decode` of all ids. The first word of a sentence has no space before
-    it; the end-of-sentence id, or `finish`, ends the sentence.
+    it; the end-of-sentence id, or `finish`, ends the sentence. Where a stand-in comes out, the word is shown that it stands for.
     """
 
     def __init__(self, vocabulary: Vocabulary, *, tidy: bool = False) -> None:
@@ -19,6 +20,13 @@ class Joiner:
         self._tidy = tidy
         self._ids: list[int] = []
         self._shown = 0  # characters
+        self._copies: dict[str, str] = {}  # of this sentence: what to show for each stand-in
+        self._missing: dict[str, str] = {}  # those that have not come out yet
+        self.copied: str | None = None  # what was copied by the last push or finish
+
+    def expect(self, stand_in: str, copy: str) -> None:
+        """The source has a word that is carried over: show it where this stand-in comes out."""
+        self._copies[stand_in] = self._missing[stand_in] = copy
 
     def push(self, token: int, *, complete: bool = False) -> str:
         """The text that became final with this token: often nothing, else words with their spaces.
@@ -32,12 +40,21 @@ class Joiner:
         return self._show(known(self._ids, tidy=self._tidy))
 
     def finish(self) -> str:
-        """The rest of the text; resets the joiner."""
+        """The rest of the text, with the words that should have been carried over and were not; resets the joiner."""
         rest = self._show(self._vocabulary.decode(self._ids, tidy=self._tidy))
+        if self._missing:
+            lost = ", ".join(self._missing.values())
+            self.copied = f"{self.copied} {lost}" if self.copied else lost
+            rest = f"{rest} ({lost})"
         self._ids, self._shown = [], 0
+        self._copies, self._missing = {}, {}
         return rest
 
     def _show(self, text: str) -> str:
         fresh = text[self._shown :]
         self._shown = max(self._shown, len(text))
-        return fresh
+        found = stand_ins(fresh, self._copies)
+        self.copied = " ".join(self._copies[each] for each in found) or None
+        for each in found:
+            self._missing.pop(each, None)
+        return restored(fresh, self._copies) if found else fresh

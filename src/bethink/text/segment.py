@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bethink.errors import UsageError
 from bethink.text.clean import LINE_END, Cleaner
+from bethink.text.copying import MOST_HELD, Beginning, Copier, is_capital
 from bethink.text.sentences import ends_clause, ends_sentence
 from bethink.text.vocabulary import Vocabulary
 
@@ -15,10 +16,12 @@ SHORTEST_LIMIT = 8  # tokens; one character needs at most a word mark and four b
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A complete source word and its ids."""
+    """A complete source word and the ids that the model reads; none in a sentence that is copied without the model."""
 
     text: str
     ids: tuple[int, ...]
+    read_as: str | None = None  # what the model reads in place of the word, if that is something else
+    copied: str | None = None  # what is shown where that comes out, for a word that is carried over
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,18 +36,27 @@ class Segmenter:
     is cut before it has more than `longest` tokens, at a comma from two thirds of that on.
     """
 
-    def __init__(self, vocabulary: Vocabulary, longest: int = 120) -> None:
+    def __init__(
+        self, vocabulary: Vocabulary, longest: int = 120, *, copier: Copier | None = None, by_line: bool = False
+    ) -> None:
+        """`copier` finds the words that are carried over rather than translated; with `by_line` only line ends end sentences."""
         if longest < SHORTEST_LIMIT:
             raise UsageError(f"the longest sentence is {longest} tokens, but must be at least {SHORTEST_LIMIT}")
         self._vocabulary = vocabulary
         self._longest = longest
+        self._copier = copier if copier and copier.useful else None
         self._cleaner = Cleaner()
+        self._by_line = by_line
+        self._held: Beginning | None = None  # words that wait until it is clear whether there is anything to translate
         self._length = 0  # tokens in the open sentence
+        self._used: set[str] = set()  # stand-ins in the open sentence
+        self._mentioned: set[str] = set()  # words of the open sentence that cannot serve as stand-ins
+        self._capitals = False  # whether the word before was in capitals
 
     @property
     def settled(self) -> bool:
-        """Whether every word fed so far is complete."""
-        return self._cleaner.settled
+        """Whether every word fed so far is complete and returned."""
+        return self._cleaner.settled and self._held is None
 
     def feed(self, text: str) -> list[Word | Boundary]:
         """The words and boundaries that this text completes."""
@@ -56,26 +68,85 @@ class Segmenter:
 
     def _events(self, words: Iterable[str]) -> Iterator[Word | Boundary]:
         for text in words:
-            if text == LINE_END:
-                yield from self._close()
-            else:
-                for word in self._fitting(text):
-                    yield from self._take(word)
+            yield from self._close() if text == LINE_END else self._take(text)
 
-    def _take(self, word: Word) -> Iterator[Word | Boundary]:
-        if self._length + len(word.ids) > self._longest:
-            yield from self._close()
-        first = self._length == 0
-        self._length += len(word.ids)
-        yield word
-        late = self._length * 3 >= self._longest * 2
-        if self._length >= self._longest or ends_sentence(word.text, first=first) or (late and ends_clause(word.text)):
-            yield from self._close()
+    def _take(self, text: str) -> Iterator[Word | Boundary]:
+        """A word; at the beginning of a sentence it may have to wait until it is clear how it is read."""
+        if self._length or self._copier is None:
+            yield from self._add(text)
+            return
+        held = self._held = self._held or Beginning(self._copier, self._vocabulary)
+        held.add(text)
+        ends = ends_sentence(text, first=len(held.words) == 1) or len(held.words) == MOST_HELD
+        if (ends and not self._by_line) or not held.unclear:
+            yield from self._release()
 
-    def _close(self) -> Iterator[Boundary]:
-        if self._length:
-            self._length = 0
+    def _release(self) -> Iterator[Word | Boundary]:
+        """The words held: a sentence that is copied, or the beginning of one that is translated."""
+        held, self._held = self._held, None
+        if self._copier is None or held is None:
+            return
+        if held.copied:
+            yield from (Word(text, (), copied=self._copier.copy(text)) for text in held.words)
             yield Boundary()
+            return
+        self._capitals = is_capital(held.words[-1])  # the word after the first, or the first if it stands alone
+        for place, text in enumerate(held.words):
+            yield from self._take(text) if place else self._add(text)
+
+    def _add(self, text: str) -> Iterator[Word | Boundary]:
+        """A word of a sentence that is translated. If it does not fit, the sentence is cut and the word begins the next one."""
+        words = list(self._words(text))
+        if not words or (self._length and self._overflows(words[0])):
+            yield from self._close()
+            yield from self._take(text)
+            return
+        for word in words:
+            if self._overflows(word):
+                yield from self._close()
+            first = self._length == 0
+            self._length += len(word.ids)
+            if word.copied is not None and word.read_as is not None:
+                self._used.add(word.read_as)
+            elif self._copier:
+                self._mentioned.update(self._copier.mentioned(text))
+            if any(map(str.isalpha, text)):
+                self._capitals = is_capital(text)
+            yield word
+            if self._ends(word.text, first):
+                yield from self._close()
+
+    def _overflows(self, word: Word) -> bool:
+        return not self._by_line and self._length + len(word.ids) > self._longest
+
+    def _ends(self, word: str, first: bool) -> bool:
+        late = self._length * 3 >= self._longest * 2
+        full = self._length >= self._longest
+        return not self._by_line and (full or ends_sentence(word, first=first) or (late and ends_clause(word)))
+
+    def _close(self) -> Iterator[Word | Boundary]:
+        yield from self._release()
+        if self._length:
+            self._length, self._capitals = 0, False
+            self._used, self._mentioned = set(), set()
+            yield Boundary()
+
+    def _words(self, text: str) -> Iterator[Word]:
+        """The word as the model reads it; nothing if it needs a stand-in and all are in use."""
+        if self._copier is None:
+            yield from self._fitting(text)
+        elif parts := self._copier.parts(text, self._used):
+            if stand_in := self._copier.stand_in(parts, self._used | self._mentioned):
+                ids = self._vocabulary.encode(f"{parts.before}{stand_in}{parts.after}")
+                yield Word(text, ids, stand_in, parts.copy)
+            elif self._by_line:
+                yield from self._fitting(text)
+        else:
+            spelling = self._copier.cased(text, among_capitals=self._capitals)
+            if spelling == text:
+                yield from self._fitting(text)
+            else:
+                yield Word(text, self._vocabulary.encode(spelling), spelling)
 
     def _fitting(self, text: str) -> Iterator[Word]:
         """The word, halved until no part has more tokens than a sentence may have."""

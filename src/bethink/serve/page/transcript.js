@@ -4,7 +4,7 @@
  * @typedef {{code: string, value?: number, threshold?: number}} Reason
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
  *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, degrees?: number[],
- *   gain?: number[], evidence?: number[], reason?: Reason}} Step  `degrees`, `gain` and `evidence` count source tokens
+ *   gain?: number[], evidence?: number[], reason?: Reason, copied?: string}} Step  `degrees`, `gain` and `evidence` count source tokens
  * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was fed
  * @typedef {{text: string, at: number, heard: number, confidence: number | null, stability: number | null, deferred: number,
  *   reason: Reason, gain: [number, number][], evidence: number[], lag: number}} TargetWord  `text` has the space before it;
@@ -53,6 +53,7 @@ export class Sentence {
     if (!step.text) return;
     this.newest = this.atOnce ? [...held, step] : held.length ? held : [step];
     this.target.push(this.word(step.text, this.newest, now));
+    if (step.copied) /** @type {TargetWord} */ (this.target.at(-1)).reason = { code: "copied" };
   }
 
   /** Where the policy did not look ahead, a token's gain is known from the degrees before the next one.
