@@ -22,7 +22,6 @@ from bethink.analysis.forced import follow
 from bethink.analysis.gold import Gold, Side
 from bethink.errors import BethinkError
 from bethink.evaluate import Result, evaluate, load_pairs
-from bethink.evaluate.plots import curves
 from bethink.export import export, write
 from bethink.export.restore import load_any
 from bethink.folder import WEIGHTS, Folder, find
@@ -56,13 +55,12 @@ def main() -> None:
     facts = {"model": Path(options.model).name, "sentences": len(sources), "decided": min(DECIDED, len(sources))}
     signature = found["int8"][0].scores.quality["standard"]["BLEU"].signature
     shared.save(options.json, {**facts, "signature": signature, "results": rows})
-    curves([*found["float32"], *found["int8"]], options.out, "LAAL", "simuleval", quality_profile="standard")
     headings = ("policy", "BLEU float32", "int8", "difference", "LAAL float32", "int8", "decisions met", "made alike")
-    shared.show("Float32 and int8", headings, [told(row) for row in rows], f"{options.json} and {options.out} written")
+    shared.show("Float32 and int8", headings, [told(row) for row in rows], f"{options.json} written")
 
 
 def arguments() -> argparse.Namespace:
-    made = shared.parser(__doc__, "precision")
+    made = shared.parser(__doc__, "precision", picture=False)
     made.add_argument("model", nargs="?", default="toy", help="a run or model folder with weights (default: toy)")
     made.add_argument("--source", help="source sentences, one per line")
     made.add_argument("--reference", help="their translations, line by line")

@@ -200,15 +200,16 @@ def ratio(works: Sequence[Work], others: Sequence[Work], clock: str) -> float:
 # options and results
 
 
-def parser(about: str | None, name: str) -> argparse.ArgumentParser:
+def parser(about: str | None, name: str, *, picture: bool = True) -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("--quick", action="store_true", help="a tiny model and few turns: seconds, to see that all works")
     made.add_argument(
         "--json", type=Path, default=Path(f"{name}.json"), help=f"where numbers go (default: {name}.json)"
     )
-    made.add_argument(
-        "--out", type=Path, default=Path(f"{name}.svg"), help=f"where the picture goes (default: {name}.svg)"
-    )
+    if picture:
+        made.add_argument(
+            "--out", type=Path, default=Path(f"{name}.svg"), help=f"where the picture goes (default: {name}.svg)"
+        )
     return made
 
 

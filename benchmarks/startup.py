@@ -26,8 +26,6 @@ from typing import Any
 
 import shared
 
-from bethink.evaluate.drawing import BLUE, GREY, figure_in, tidy_axes
-
 ROOT = Path(__file__).resolve().parents[1]
 MODELS = "models"
 BUDGETS = {"help": 0.2, "memory": 400.0, "installed": 160.0}  # seconds, megabytes, megabytes
@@ -59,11 +57,10 @@ def main() -> None:
             facts["installed"] = round(sum(size for name, size in facts["packages"].items() if name != MODELS), 1)
     shared.save(options.json, {"model": options.model, "turns": options.turns, **facts})
     report(facts)
-    draw(facts, options.out)
 
 
 def arguments() -> argparse.Namespace:
-    made = shared.parser(__doc__, "startup")
+    made = shared.parser(__doc__, "startup", picture=False)
     made.add_argument("--model", default="de-en", help="a model folder, or the name of one (default: de-en)")
     made.add_argument("--text", default="Guten Morgen, meine Damen und Herren.", help="what to translate")
     made.add_argument("--turns", type=int, default=7, help="of which the median counts (default: 7)")
@@ -146,33 +143,6 @@ def report(facts: dict[str, Any]) -> None:
         )
         rows += [[f"  {name}", f"{size:.1f} MB", ""] for name, size in facts["packages"].items() if size >= 1]
     shared.show("Starting and staying light", ["", "measured", "budget"], rows)
-
-
-def draw(facts: dict[str, Any], out: Path) -> None:
-    """Seconds to the left; to the right what is on disk, package by package, if it was measured."""
-    sizes = facts.get("packages", {})
-    with figure_in(out, (8.4 if sizes else 4.2, 2.1)) as figure:
-        panels = figure.subplots(1, 2 if sizes else 1, squeeze=False)[0]
-        times = {"Python alone": "python_alone", "bethink --help": "help", "first word": "first_word"}
-        bars(panels[0], {name: facts[key] for name, key in times.items()}, "seconds from a cold start", "{:.2f}")
-        if sizes:
-            large = {name: size for name, size in sizes.items() if size >= 1}
-            large["the rest"] = sum(sizes.values()) - sum(large.values())
-            bars(panels[1], large, f"megabytes on disk, {facts['installed']:.0f} without models", "{:.0f}")
-            figure.subplots_adjust(wspace=0.45)
-
-
-def bars(axes: Any, values: dict[str, float], label: str, form: str) -> None:
-    places = range(len(values))[::-1]
-    colours = [GREY if name in ("Python alone", "the rest") else BLUE for name in values]
-    axes.barh(places, list(values.values()), color=colours, height=0.62)
-    for place, value in zip(places, values.values(), strict=True):
-        axes.annotate(form.format(value), (value, place), (4, 0), textcoords="offset points", va="center", fontsize=8)
-    axes.set_yticks(places, list(values))
-    axes.set_xlabel(label)
-    tidy_axes(axes, legend=None)
-    axes.grid(visible=False, axis="y")
-    axes.set_xlim(0, 1.15 * max(values.values()))
 
 
 if __name__ == "__main__":
