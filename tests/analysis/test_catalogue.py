@@ -33,7 +33,7 @@ def test_what_is_not_a_number_stays_unknown(tmp_path: Path) -> None:
     silent = Robustness("m", "s", (Outcome("p", "clean", 1, 0.0, math.nan, 1, 0),))
     save(tmp_path, "robustness", silent)
     _, read = load(tmp_path / "robustness.json")
-    assert math.isnan(read.outcomes[0].AL)
+    assert math.isnan(read.outcomes[0].LAAL)
     assert markdown("robustness", read) == markdown("robustness", silent)
 
 

@@ -1,4 +1,4 @@
-"""BLEU and AL when the source is noisy, and how many translations are empty or do not end.
+"""BLEU and LAAL when the source is noisy, and how many translations are empty or do not end.
 
 Noise of live sources: the same sentences without punctuation, without capitals, with typos, with repeated words, several in one,
 or with words of the other language. The noise has a fixed seed, so the same sentences always become the same.
@@ -37,7 +37,7 @@ class Outcome:
     noise: str  # "clean" for the test set itself
     sentences: int
     BLEU: float
-    AL: float  # in words
+    LAAL: float  # in words
     empty: int  # translations without a word
     loops: int  # translations that repeat themselves, or were cut because they did not end
 
@@ -67,7 +67,7 @@ def _outcome(translator: Translator, pairs: Sequence[Texts], policy: Policy, noi
     found = [instance(n, *pair, one) for n, (pair, one) in enumerate(zip(pairs, done, strict=True))]
     scores = score(found)
     bleu = scores.quality["standard"]["BLEU"]
-    lag = scores.latency["simuleval"]["AL"] if "simuleval" in scores.latency else float("nan")
+    lag = scores.latency["simuleval"]["LAAL"] if "simuleval" in scores.latency else float("nan")
     empty, loops = sum(not one.delays for one in found), sum(map(is_endless, found))
     return Outcome(str(policy), noise, len(pairs), bleu.score, lag, empty, loops), bleu.signature
 
@@ -95,14 +95,14 @@ def sheets(found: Robustness) -> list[Sheet]:
             one.noise,
             number(one.BLEU),
             number(one.BLEU - clean[one.policy].BLEU, sign=True) if one.noise != "clean" else "",
-            number(one.AL),
-            number(one.AL - clean[one.policy].AL, sign=True) if one.noise != "clean" else "",
+            number(one.LAAL),
+            number(one.LAAL - clean[one.policy].LAAL, sign=True) if one.noise != "clean" else "",
             str(one.empty),
             str(one.loops),
         )
         for one in found.outcomes
     ]
-    columns = ("policy", "source", "BLEU", "Δ BLEU", "AL (words)", "Δ AL", "empty", "endless")
+    columns = ("policy", "source", "BLEU", "Δ BLEU", "LAAL (words)", "Δ LAAL", "empty", "endless")
     sizes = max(one.sentences for one in found.outcomes)
     return [
         Sheet("When the source is not clean", columns, rows, f"{found.model}: {sizes} sentences; {found.signature}")

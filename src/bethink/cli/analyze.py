@@ -238,7 +238,7 @@ def _add_robustness(kinds: Verbs) -> None:
         "robustness",
         "quality and latency when the source is noisy",
         "Translates the same test set without punctuation, in lower case, mistyped, stuttered, five sentences in one, and half "
-        "translated; reports BLEU and AL lost, and counts empty outputs and endless repetitions.",
+        "translated; reports BLEU and LAAL lost, and counts empty outputs and endless repetitions.",
         ("--source test.de --target test.en --policy wait-k:5 pe:k=3",),
         _robustness,
     )
