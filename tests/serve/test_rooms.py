@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import socket
 import time
 import urllib.error
@@ -12,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import segno
 
+from bethink.cli import main
 from bethink.client import Client, Refusal
 from bethink.errors import DataError
 from bethink.serve.auth import Access
@@ -241,9 +244,27 @@ def test_captions_and_the_code(server: Running, translator: Translator, speech: 
     shown = " ".join(line for line in vtt.splitlines()[1:] if line and "-->" not in line)
     assert shown == translator.translate(speech)
     assert status("GET", f"{room}/captions.exe?token={token}")[0] == 422
-    assert b"<svg" in call("GET", f"{room}/qr.svg?token={token}")
-    assert b"<svg" in call("GET", f"{room}/qr.svg?token={token}&base={server.http}/prefix/")
+    for base, link in (
+        ("", keys["link"]),
+        (f"&base={server.http}/live/", keys["link"].replace("/listen", "/live/listen")),
+    ):
+        code = call("GET", f"{room}/qr.svg?token={token}{base}").decode()
+        wanted = segno.make(link, error="m", micro=False).svg_inline(scale=8, border=4, light="#fff")
+        assert re.findall(r' d="[^"]+"', code) == re.findall(r' d="[^"]+"', wanted)
     assert status("GET", f"{room}/qr.svg?token={token}&base=https://evil.example") == (403, "origin")
+
+
+def test_a_cluster_has_no_rooms(model: Model) -> None:
+    with running(model) as server:
+        server.service.rooms = None
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            opened(server)
+        told = json.loads(refused.value.read())["error"]
+        assert (refused.value.code, told["code"]) == (404, "room")
+        assert "a cluster has no rooms" in told["message"]
+        with pytest.raises(Refusal, match="a cluster has no rooms"):
+            play(lambda: speak(server.url, "te riki .", room="any.key"))
+        server.service.rooms = Rooms()
 
 
 # on disk
@@ -262,7 +283,6 @@ def test_a_log_can_be_damaged_at_its_end(tmp_path: Path, caplog: pytest.LogCaptu
     for cut in range(len(whole.splitlines(keepends=True)[0]), len(whole)):
         path.write_bytes(whole[:cut])
         again = Rooms(folder=tmp_path)
-        again._load(tmp_path)
         there = again.find_key("listener", keys["listener"])
         lines = whole[:cut].count(b"\n") - 1
         assert len(there.tracks["toy"].sentences) == lines
@@ -273,13 +293,13 @@ def test_a_log_can_be_damaged_at_its_end(tmp_path: Path, caplog: pytest.LogCaptu
 def test_what_is_no_log_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for name, content in {"a": b"", "b": b"[]\n", "c": b'{"version": 9}\n', "d": b"\xff\n"}.items():
         (tmp_path / f"{name}{SUFFIX}").write_bytes(content)
-    rooms = Rooms(folder=tmp_path)
     with caplog.at_level(logging.WARNING):
-        rooms._load(tmp_path)
+        rooms = Rooms(folder=tmp_path)
     assert len(rooms) == 0
     assert caplog.text.count("is not the log of a room") == 4
     with pytest.raises(Refusal, match="keeps another log"):
         rooms.open("c", ["toy"], "")
+    rooms.close()
 
 
 def test_an_expired_room_leaves_nothing(tmp_path: Path) -> None:
@@ -289,25 +309,35 @@ def test_an_expired_room_leaves_nothing(tmp_path: Path) -> None:
     time.sleep(0.01)
     rooms._expire()
     assert list(tmp_path.glob("*.jsonl")) == []
+    rooms.close()
 
 
-def test_two_servers_need_two_folders(tmp_path: Path) -> None:
-    async def scene() -> None:
-        async with Rooms(folder=tmp_path).running():
-            with pytest.raises(DataError, match="another server keeps its rooms"):
-                async with Rooms(folder=tmp_path).running():
-                    pass
-
-    play(scene)
-
-
-def test_kills_leave_no_gap_and_no_change(tmp_path: Path, translator: Translator, speech: str) -> None:
-    """The server is killed again and again during a talk; speaker and listeners come back by themselves."""
-    assert kills(tmp_path, 3, speech) == translator.translate(speech)
+def test_two_servers_need_two_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = Rooms(folder=tmp_path)
+    with pytest.raises(DataError, match="another server keeps its rooms"):
+        Rooms(folder=tmp_path)
+    assert main(["serve", "--port", "0", "--rooms", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.startswith("bethink: another server keeps its rooms in ")
+    first.close()
+    Rooms(folder=tmp_path).close()
 
 
-def kills(folder: Path, times: int, speech: str) -> str:
-    """What everybody has seen after so many kills in the course of a speech."""
+def test_a_room_that_is_closed_shows_nothing_that_its_log_has_not(tmp_path: Path) -> None:
+    rooms = Rooms(folder=tmp_path)
+    room, _ = rooms.open("spring", ["toy"], "")
+    rooms.close()
+    with pytest.raises(Refusal, match="this server is stopping"):
+        room.tracks["toy"].finish()
+    assert not room.tracks["toy"].final
+
+
+def test_kills_and_restarts_leave_no_gap_and_no_change(tmp_path: Path, translator: Translator, speech: str) -> None:
+    """The server is killed, stopped and killed during a talk; speaker and listeners come back by themselves."""
+    assert restarts(tmp_path, 3, speech) == translator.translate(speech)
+
+
+def restarts(folder: Path, times: int, speech: str) -> str:
+    """What everybody has seen after so many restarts in the course of a speech."""
     process = Process("--rooms", str(folder)).start()
     keys = call("POST", f"http://127.0.0.1:{process.port}/v1/rooms", {})
     words = speech.split(" ")
@@ -321,9 +351,15 @@ def kills(folder: Path, times: int, speech: str) -> str:
                 for number, word in enumerate(words):
                     await client.feed(f"{word} ")
                     await asyncio.sleep(0.01)
-                    if (number + 1) * times // len(words) > number * times // len(words):
+                    before, now = number * times // len(words), (number + 1) * times // len(words)
+                    if now == before:
+                        continue
+                    if now % 2:
                         process.kill()
-                        await asyncio.to_thread(process.start)
+                    else:
+                        process.ask_to_stop()
+                        assert await asyncio.to_thread(process.wait) == 0
+                    await asyncio.to_thread(process.start)
                 await client.finish()
 
             feeding = asyncio.create_task(feed())

@@ -108,6 +108,7 @@ def run(args: argparse.Namespace) -> int:
     limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
     access = Access(args.host, args.origin, read_token(args.token_file))
     marks = Marks(read_secret(args.secret_file))
+    rooms = Rooms(limits, args.rooms)
     with listen(args.host, args.port) as listening:  # before the models are loaded: the port may be taken
         policy = args.policy[0] if args.policy else None
         models = [
@@ -131,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
                 "bethink: anyone who can reach this address can use it; --token-file makes a token necessary",
                 file=sys.stderr,
             )
-        service = Service(models, limits, access, marks, Rooms(limits, args.rooms))
+        service = Service(models, limits, access, marks, rooms)
         server(service, proxy=args.proxy).run(sockets=[listening])
     return 0
 

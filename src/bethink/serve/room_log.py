@@ -8,13 +8,12 @@ sends again anyway.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from bethink.errors import DataError, UsageError
 from bethink.serve.protocol import dumps
@@ -66,20 +65,20 @@ class RoomLog:
         self.path.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
-def lock(folder: Path) -> Iterator[None]:
-    """Make the folder if need be, and keep other processes out of it."""
+def lock(folder: Path) -> IO[str]:
+    """Make the folder if need be, and keep other processes out of it until the file is closed."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         import fcntl
     except ModuleNotFoundError:  # Windows
         raise UsageError("rooms cannot be kept on disk on this system; leave out --rooms") from None
-    with (folder / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise DataError(f"another server keeps its rooms in {folder}; give each a folder of its own") from None
-        yield
+    file = (folder / ".lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise DataError(f"another server keeps its rooms in {folder}; give each a folder of its own") from None
+    return file
 
 
 def line_of(entry: dict[str, Any]) -> bytes:

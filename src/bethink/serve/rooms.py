@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from bethink.serve.auth import network
 from bethink.serve.limits import Limits
 from bethink.serve.protocol import Refusal, Resume
 from bethink.serve.room_log import SUFFIX, RoomLog, line_of, lock
@@ -44,6 +45,7 @@ class Room:
         self._digests = {who: bytes.fromhex(head[who]) for who in ("speaker", "listener")}
         self._history, self._size = history, 0
         self._log = log
+        self._closed = False
 
     def allows(self, who: str, token: str) -> bool:
         """Whether this is the token of `speaker` or `listener`; compared in constant time."""
@@ -66,6 +68,7 @@ class Room:
             await self._log.force()
 
     def close(self, *, delete: bool = False) -> None:
+        self._closed = True
         for track in self.tracks.values():
             track.close()
         if self._log is not None:
@@ -82,6 +85,8 @@ class Room:
 
     def _recorder(self, number: int) -> Any:
         def record(entry: dict[str, Any]) -> None:
+            if self._closed:  # nothing may be shown that the log has not
+                raise Refusal("draining", "this server is stopping; connect again and resume")
             line = line_of({"m": number} | entry)
             if self._size + len(line) > self._history:
                 raise Refusal("text", f"a room may have {self._history} bytes of history; open another one")
@@ -94,12 +99,15 @@ class Room:
 
 
 class Rooms:
-    """All rooms of a server. `folder`: where to keep their logs, if anywhere."""
+    """All rooms of a server. `folder`: where their logs are kept, if anywhere; those that are there are read at once."""
 
     def __init__(self, limits: Limits | None = None, folder: Path | None = None) -> None:
         self.limits = limits or Limits()
         self._folder = folder
         self._rooms: dict[str, Room] = {}
+        self._lock = lock(folder) if folder else None
+        if folder is not None:
+            self._load(folder)
 
     def __len__(self) -> int:
         return len(self._rooms)
@@ -110,17 +118,13 @@ class Rooms:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Read the logs, and let rooms expire."""
-        with contextlib.ExitStack() as stack:
-            if self._folder is not None:
-                stack.enter_context(lock(self._folder))
-                self._load(self._folder)
-            sweeping = asyncio.create_task(self._sweep())
-            try:
-                yield
-            finally:
-                sweeping.cancel()
-                self.close()
+        """Let rooms expire; at the end, close them."""
+        sweeping = asyncio.create_task(self._sweep())
+        try:
+            yield
+        finally:
+            sweeping.cancel()
+            self.close()
 
     def open(self, name: str, models: Sequence[str], address: str) -> tuple[Room, dict[str, str]]:
         """A new room and the keys of its speaker and its listeners."""
@@ -133,6 +137,7 @@ class Rooms:
             raise Refusal("taken", f"a room named {name} is open; choose another name")
         if len(self._rooms) >= self.limits.rooms:
             raise Refusal("full", f"all {self.limits.rooms} rooms of this server are taken; try again later")
+        address = network(address)
         if sum(room.address == address for room in self._rooms.values()) >= PER_ADDRESS:
             raise Refusal("full", f"this address has {PER_ADDRESS} rooms open; close one of them first")
         tokens = {who: secrets.token_urlsafe(12) for who in ("speaker", "listener")}
@@ -169,6 +174,8 @@ class Rooms:
         """End the connections of all listeners; the logs stay."""
         for room in self._rooms.values():
             room.close()
+        if self._lock is not None:
+            self._lock.close()
 
     def _load(self, folder: Path) -> None:
         for path in sorted(folder.glob(f"*{SUFFIX}")):
