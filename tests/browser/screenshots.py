@@ -48,6 +48,26 @@ def take(browser: Any, url: str) -> None:
     page.locator("#rows .row").nth(1).locator(".target .word").nth(2).tap()
     shoot(page, "page-phone-why")
 
+    take_room(browser, url)
+
+
+def take_room(browser: Any, url: str) -> None:
+    """The speaker's dialog, a listener's phone and the captions for OBS."""
+    page = opened(browser, url, **DESK)
+    page.locator("#room").click()
+    page.locator("#room-open").click()
+    page.locator("#room-link:visible").wait_for()
+    shoot(page, "page-room")
+    links = [page.locator(f"#room-{name}").evaluate("one => one.href") for name in ("link", "obs")]
+    page.locator("#room-back").click()
+    phone, captions = (browser.new_context(**settings).new_page() for settings in (PHONE, DESK))
+    for one, link in zip((phone, captions), links, strict=True):
+        one.goto(link)
+        one.locator('#status[data-state="live"]').wait_for(state="attached")
+    speak(page, words=50)
+    shoot(phone, "listen-phone")
+    shoot(captions, "listen-captions")
+
 
 def opened(browser: Any, url: str, **settings: Any) -> Any:
     page = browser.new_context(**settings).new_page()
