@@ -170,6 +170,8 @@ def test_a_loop_repeats_what_was_just_shown() -> None:
     assert longform.looped("a b c d a b c d".split()) == pytest.approx(100 / 8)
     assert longform.looped(["a"] * 10) == pytest.approx(60)
     assert longform.looped([*words[:4], *words[10:90], *words[:4]]) == 0  # too long ago
+    assert longform.looped("Riviiiiière Tsa-tsa Mississippi 10000 ....".split()) == pytest.approx(20)
+    assert longform.looped([]) == 0
 
 
 def test_a_piece_of_text_begins_words_or_continues_one() -> None:

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -38,6 +39,7 @@ from bethink.translator import Translator
 SEGMENTATION, REFERENCES, SOURCES = "segmentation.json", "references.txt", "sources.txt"  # beside results.json
 TENTH = 0.1  # of a talk: its beginning and its end, for the drift
 LOOP, WITHIN = 4, 50  # a loop: so many words in a row that were shown within so many words before
+_STUTTER = re.compile(r"([^\W\d_]{1,8}?)\1{3,}")  # a loop within a word: the same letters four times in a row
 Progress = Callable[[Policy, int, int], None]  # policy, words done, words in all
 Pair = tuple[str, str]  # a source sentence and its reference
 
@@ -235,12 +237,16 @@ def _stall(talk: Talk) -> float:
 
 
 def looped(words: Sequence[str]) -> float:
-    """The share of words, in percent, that end a run of LOOP words which was already there within the WITHIN words before."""
+    """The share of words, in percent, that repeat.
+
+    A word does if it repeats its own letters, or ends a run of LOOP words that was already there within the WITHIN words before.
+    """
     last: dict[tuple[str, ...], int] = {}
     repeated = 0
-    for place in range(len(words) - LOOP + 1):
-        run = tuple(words[place : place + LOOP])
-        repeated += place - last.get(run, -WITHIN - 1) <= WITHIN
+    for place, word in enumerate(words):
+        run = tuple(words[place - LOOP + 1 : place + 1])
+        again = len(run) == LOOP and place - last.get(run, -WITHIN - 1) <= WITHIN
+        repeated += again or _STUTTER.search(word) is not None
         last[run] = place
     return 100 * repeated / max(len(words), 1)
 
