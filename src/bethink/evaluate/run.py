@@ -56,9 +56,7 @@ _COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the 
     ("numbers\nlost %", "meaning", "numbers", "lost", 2),
     ("names\nlost %", "meaning", "names", "lost", 2),
     ("hallucin-\nation %", "haste", "", "hallucination", 2),
-    ("unaligned\n%", "haste", "", "unaligned", 2),
     ("antici-\npated %", "haste", "", "anticipated", 2),
-    ("anticipa-\ntion, words", "haste", "", "anticipation", 3),
 )
 
 _LEGEND = (
