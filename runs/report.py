@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from curve_gain import MEASURES, gains, point, samples
+from live import haste, longform
 from systems import PICTURES, PUBLISHED, each
 
 from bethink.analysis import ablation, catalogue
@@ -378,10 +379,9 @@ def pages(root: Path = ROOT) -> dict[str, str]:
     made = {name: comparison(record, name) for name, record in found.items() if "labels" in record}
     made |= {"overview": overview(found), "paper": beside_paper(found, found["paper"])}
     made |= {"experiments": experiments(found["experiments"]), "toy": toy(found["toy"])}
-    return made | {
-        "throughput": throughput(found["throughput"]),
-        "analyses": analyses(root / "docs" / "figures" / "analyses"),
-    }
+    made |= {"throughput": throughput(found["throughput"]), "haste": haste(found["haste"])}
+    made |= {"longform": longform(found["longform"])}
+    return made | {"analyses": analyses(root / "docs" / "figures" / "analyses")}
 
 
 def main() -> None:

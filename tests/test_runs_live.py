@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bethink.evaluate import Instance
+from bethink.evaluate import Instance, Result, write_results
 from bethink.evaluate.instances import write_log
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +36,20 @@ def log(tmp_path: Path) -> Path:
     said = [Instance(n, "ja", "yes", prediction, 1, (1,)) for n, prediction in enumerate(["yes", "no"])]
     write_log(tmp_path / "instances.log", said)
     return tmp_path / "instances.log"
+
+
+def test_records_keep_what_is_said_about_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "runs"))
+    live = importlib.import_module("live")
+    monkeypatch.setattr(live, "LOGS", tmp_path)
+    record = json.loads((ROOT / "runs" / "logs" / "haste.json").read_text("utf-8"))
+    write_results(tmp_path / "results.json", [Result.from_dict(each) for each in record["results"]])
+    live.main("haste", tmp_path)
+    (tmp_path / "haste.json").write_text(json.dumps({"title": "T", "about": "A", "results": []}))
+    live.main("haste", tmp_path)
+    made = json.loads((tmp_path / "haste.json").read_text("utf-8"))
+    assert made == {"title": "T", "about": "A", "results": record["results"]}
+    assert live.haste(made).startswith("# Haste\n\nA\n\n**T**")
 
 
 def test_comet_scores_a_log(log: Path, tmp_path: Path) -> None:
