@@ -18,6 +18,7 @@ from bethink.engine_thread import INBOX, OUTBOX, PIECE, Counters, EngineThread, 
 from bethink.errors import UsageError
 from bethink.policy import Policy
 from bethink.session import require_text
+from bethink.text import Glossary
 from bethink.trace import ResumePoint, Step, shown
 from bethink.translator import Translator
 
@@ -66,13 +67,18 @@ class AsyncTranslator:
         return self._model
 
     def session(
-        self, policy: str | Policy | None = None, *, begin: ResumePoint | None = None, owner: str = ""
+        self,
+        policy: str | Policy | None = None,
+        *,
+        begin: ResumePoint | None = None,
+        owner: str = "",
+        glossary: Glossary | None = None,
     ) -> AsyncSession:
         """A session for one speaker. Raises if the model cannot serve the policy. Close it, or use `async with`.
 
         Text that comes faster than speech waits while somebody speaks; there, different owners take turns.
         """
-        return AsyncSession(self.translator, self._running, self.translator.served(policy), begin, owner)
+        return AsyncSession(self.translator, self._running, self.translator.served(policy), begin, owner, glossary)
 
     async def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """Translate a whole text of any length, while other sessions go on."""
@@ -110,14 +116,20 @@ class AsyncSession:
     """
 
     def __init__(
-        self, translator: Translator, thread: EngineThread, policy: Policy, begin: ResumePoint | None, owner: str
+        self,
+        translator: Translator,
+        thread: EngineThread,
+        policy: Policy,
+        begin: ResumePoint | None,
+        owner: str,
+        glossary: Glossary | None = None,
     ) -> None:
         self.policy = policy  # the last one set by `change`
         self._translator = translator
         self._thread = thread
         self._news = asyncio.Event()  # set when there may be steps, room for text, or an error
         self._feeding = asyncio.Lock()  # keeps the texts of two tasks apart that feed at the same time
-        session = translator.session(policy, engine=thread.engine, begin=begin)
+        session = translator.session(policy, engine=thread.engine, begin=begin, glossary=glossary)
         self._mailbox = Mailbox(session, self._news.set, owner)
         thread.open(self._mailbox)
 

@@ -18,6 +18,7 @@ from bethink.policy import Action, Policy
 from bethink.stream import CopiedStream, Stream
 from bethink.text import Boundary, Copier, Joiner, Segmenter, Vocabulary, Word
 from bethink.text.clean import LONGEST_WORD
+from bethink.text.notice import Noticer
 from bethink.trace import ResumePoint, Step, units
 
 PIECES = re.compile(rf"\S{{1,{LONGEST_WORD}}}\s*|\s+")  # a word or a part of it, and the white space that completes it
@@ -40,6 +41,10 @@ class Sentence:
         self._engine = engine
         self._joiner = Joiner(target, tidy=tidy)
         self._words: list[Word] = []
+        self._terms: set[str] = set()  # translations that the glossary gave
+        self._stabilities: list[
+            float | None
+        ] = []  # of the tokens that are not shown yet; None once the source was complete
         self.feed(first)
 
     @classmethod
@@ -53,11 +58,13 @@ class Sentence:
 
     def feed(self, word: Word) -> None:
         self._words.append(word)
+        if word.term and word.copied:
+            self._terms.add(word.copied)
         if isinstance(self.stream, CopiedStream):
             self.stream.feed(word.text)
             return
         if word.copied is not None and word.read_as is not None:
-            self._joiner.expect(word.read_as, word.copied)
+            self._joiner.expect(word.read_as, word.copied, term=word.term)
         self._engine.feed(self.stream, word.ids, word.text)
 
     def close(self) -> None:
@@ -84,12 +91,25 @@ class Sentence:
     def _told(self, step: Step) -> Step:
         if step.action is Action.READ:
             word = self._words[step.heard - 1]
-            return replace(step, read_as=word.read_as, copied=word.copied) if step.text else step
+            return replace(step, read_as=word.read_as, copied=word.copied, term=word.term) if step.text else step
         if isinstance(self.stream, CopiedStream):
             copied = None if step.end else self._words[step.heard - 1].copied
-            return replace(step, text=f"{' ' * (step.heard > 1)}{copied}", copied=copied) if copied else step
+            term = copied in self._terms
+            return replace(step, text=f"{' ' * (step.heard > 1)}{copied}", copied=copied, term=term) if copied else step
+        if not step.end:
+            self._stabilities.append(None if step.reason.code == "source_complete" else step.stability)
         text = self._joiner.finish() if step.end else self._joiner.push(step.token, complete=step.complete)
-        return replace(step, text=text, copied=self._joiner.copied) if text else step
+        if not text:
+            return step
+        copied = self._joiner.copied
+        term = copied is not None and any(each in copied for each in self._terms)
+        return replace(step, text=text, copied=copied, term=term, text_stability=self._take_stability())
+
+    def _take_stability(self) -> float | None:
+        """The least stability of the tokens of the words shown now, of those that were written early."""
+        count = len(self._stabilities) - self._joiner.unshown
+        shown, self._stabilities = self._stabilities[:count], self._stabilities[count:]
+        return min((each for each in shown if each is not None), default=None)
 
 
 class Arrival(NamedTuple):
@@ -121,14 +141,19 @@ class Session:
         shared: bool = False,
         begin: ResumePoint | None = None,
         copier: Copier | None = None,
+        language: str = "",
     ) -> None:
-        """`begin` numbers sentences, steps and offsets as if all before that point had been fed to this session."""
+        """`begin` numbers sentences, steps and offsets as if all before that point had been fed to this session.
+
+        `language` is the code of the source language, if it is known: names are noticed by its rules.
+        """
         begin = begin or ResumePoint(str(policy))
         check(engine.backend, policy)
         self._target = target
         self._engine, self._shared = engine, shared
         self._source, self._copier = source, copier
         self._segmenter = Segmenter(source, copier=copier)
+        self._noticer = Noticer(language)
         self._asked = self._policy = policy  # the last one asked for, and the one in force so far in the text
         self._events: deque[tuple[Word | Boundary | Policy | End, Arrival | None, int | None]] = deque()
         self._sentence: Sentence | None = None
@@ -258,8 +283,10 @@ class Session:
 
     def _tell(self, step: Step, now: float) -> Step:
         """The step with its number, place and time."""
-        offset, resume, text = None, None, step.text
+        offset, resume, notice, text = None, None, None, step.text
         if step.action is Action.READ:
+            if text:
+                notice = self._noticer.feed(text, first=step.heard == 1)
             if text or step.end:
                 self._newest = self._arrivals.popleft()
             offset = self._newest.offset
@@ -274,6 +301,7 @@ class Session:
             step,
             text=text,
             sentence=self._count,
+            notice=notice,
             n=self._step - 1,
             offset=offset,
             at=round(1000 * (now - self.began)),

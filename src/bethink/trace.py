@@ -10,6 +10,8 @@ from typing import Any
 
 from bethink.policy import READ, Action, Reason
 
+DOUBTFUL = 0.8  # stability below which words are marked for people
+
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
@@ -50,12 +52,17 @@ class Step:
     sentence: int = 0
     text: str = ""
     stability: float | None = None  # of a WRITE, if the model has a judge: how likely more source would not change it
+    text_stability: float | None = (
+        None  # of a WRITE: that of `text`, if a part of it was written before the source was complete
+    )
     reason: Reason = READ.reason  # why the policy, or the end of the source, led to this action
     complete: bool = False  # of a WRITE: whether its word is complete, where the vocabulary does not say so by itself
     read_as: str | None = None  # of a READ: what the model reads in place of the word, if that is something else
     copied: str | None = (
         None  # of a READ: what is shown for a word that is carried over; of a WRITE: such words in its text
     )
+    term: bool = False  # whether what is carried over is the translation of a term in the glossary
+    notice: str | None = None  # of a READ: `number` or `name`, where the word looks like one
     end: bool = False  # whether the source sentence ends with this READ, its translation with this WRITE
     n: int | None = field(default=None, compare=False)  # number of the step in its session, from 0
     offset: int | None = field(default=None, compare=False)  # of a READ: how far the text was read, UTF-16 code units
@@ -84,7 +91,7 @@ class Step:
 
 
 _JSON_FIELDS = tuple(each.name for each in dataclasses.fields(Step) if each.name not in ("reason", "resume"))
-_DIGITS = {"degrees": 4, "gain": 4, "confidence": 4, "stability": 4}
+_DIGITS = {"degrees": 4, "gain": 4, "confidence": 4, "stability": 4, "text_stability": 4}
 
 
 def units(text: str) -> int:
@@ -154,6 +161,11 @@ def words_begun(text: str, *, first: bool) -> int:
     """How many words begin with this piece of what is shown; without white space before it, it continues the word before."""
     joins = not first and text and not text[0].isspace()  # such as punctuation
     return len(text.split()) - bool(joins)
+
+
+def is_doubtful(step: Step) -> bool:
+    """Whether a WRITE showed words early that more source may well have changed."""
+    return step.text_stability is not None and step.text_stability < DOUBTFUL
 
 
 def shown(steps: Sequence[Step]) -> str:

@@ -13,7 +13,7 @@ from bethink.errors import DataError, MissingExtra, ModelError, UsageError, unkn
 from bethink.model.config import LONGEST
 from bethink.policy import Policy, parse
 from bethink.session import Sentence, Session, require_text
-from bethink.text import Copier, Segmenter, Vocabulary, Word
+from bethink.text import Copier, Glossary, Segmenter, Vocabulary, Word
 from bethink.trace import ResumePoint, Step, Translation, shown
 
 # Of a batch, one in so many places must be free before new sentences take them: a GPU reads a few in the time it takes for many.
@@ -37,10 +37,12 @@ class Translator:
         device: str | None = None,
         threads: int = 0,
         copy: bool = True,
+        glossary: Glossary | None = None,
     ) -> None:
         """`policy` is for every call that names no other, by default the one that the model recommends.
 
-        With `copy`, addresses, codes and other words that cannot be translated are carried over.
+        With `copy`, addresses, codes and other words that cannot be translated are carried over. `glossary` has terms and how to
+        write them.
         `backend` is onnx or torch, by default the first that the folder has files for; 0 threads means all cores.
         """
         folder = folders.Folder.open(folders.find(model))
@@ -50,6 +52,9 @@ class Translator:
         self.about = folder.about
         languages = str(self.about.get("source", "")), str(self.about.get("target", ""))
         self.copier = Copier(self.source, self.target, languages) if copy else None
+        if glossary is not None:
+            self.copier = self._with_terms(glossary)
+            self.fingerprint += f"+{glossary.fingerprint}"  # results and resumed streams depend on it
         self.backend = _load(folder, backend, device, threads)
         if policy is not None:
             self.policy = self.served(policy)
@@ -68,8 +73,12 @@ class Translator:
         *,
         engine: Engine | None = None,
         begin: ResumePoint | None = None,
+        glossary: Glossary | None = None,
     ) -> Session:
-        """One speaker; sessions that share an engine are advanced together by whoever drives it."""
+        """One speaker; sessions that share an engine are advanced together by whoever drives it.
+
+        `glossary` is for this session, in place of the translator's own.
+        """
         own = engine or Engine(self.backend)
         return Session(
             self.source,
@@ -78,8 +87,17 @@ class Translator:
             own,
             shared=engine is not None,
             begin=begin,
-            copier=self.copier,
+            language=str(self.about.get("source", "")),
+            copier=self.copier if glossary is None else self._with_terms(glossary),
         )
+
+    def _with_terms(self, glossary: Glossary) -> Copier:
+        if self.copier is None or not self.copier.useful:
+            raise ModelError(
+                f"the model {self.name} cannot use a glossary, because its vocabulary has no words that can stand in for terms; "
+                "leave the glossary out, or use a model with sub-words"
+            )
+        return self.copier.with_glossary(glossary)
 
     def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """The translation of a whole text, as a str; `translate_many` gives each line's steps and delays as well."""

@@ -79,11 +79,16 @@ def test_json_has_the_fields_that_help_lists(tmp_path: Path, capsys: pytest.Capt
     """The bundled models together have everything a step can have: one looks ahead, one judges."""
     found: set[str] = set()
     examples = Path(bethink.__file__).parents[2] / "examples"
-    for model, policy, file in (("toy", "pe:k=1,rho=0.2,r=8", "toy.txt"), ("de-en", "weigh:unit=word", "talk.de.txt")):
+    (tmp_path / "terms.tsv").write_text("Straßenbahn\ttram\n", encoding="utf-8")
+    terms = ("--glossary", str(tmp_path / "terms.tsv"))
+    for model, policy, file, more in (
+        ("toy", "pe:k=1,rho=0.2,r=8", "toy.txt", ()),
+        ("de-en", "weigh:unit=word", "talk.de.txt", terms),
+    ):
         line = (examples / file).read_text(encoding="utf-8").partition("\n")[0]
-        line = f"(80331) {line}"  # a word that is carried over
+        line = f"(80331) Straßenbahn {line}"  # a word that is carried over, and a term
         (tmp_path / file).write_text(line, encoding="utf-8")
-        out = translate(capsys, "--model", model, "--policy", policy, "--json", str(tmp_path / file))
+        out = translate(capsys, "--model", model, "--policy", policy, "--json", *more, str(tmp_path / file))
         found |= {field for step in out.splitlines() for field in json.loads(step)}
     assert found == set(FIELDS)
     assert main(["translate", "--help"]) == 0

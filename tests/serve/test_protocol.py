@@ -38,6 +38,8 @@ def test_requests() -> None:
     frame = json.dumps({"type": "start", "version": 2, "model": "toy", "token": "secret", "resume": resume})
     assert read_request(frame) == Start("toy", token="secret", resume=Resume("toy@1", POINT, 40, "00ff00ff"))
     assert "secret" not in repr(read_request(frame))
+    terms = '{"type":"start","version":2,"glossary":{"Haus":"home"}}'
+    assert read_request(terms) == Start(glossary={"Haus": "home"})
 
 
 @pytest.mark.parametrize(
@@ -58,6 +60,8 @@ def test_requests() -> None:
         ('{"type":"start","version":true}', "invalid"),
         ('{"type":"start","version":1}', "version"),
         ('{"type":"start","version":2,"model":[]}', "invalid"),
+        ('{"type":"start","version":2,"glossary":["Haus"]}', "invalid"),
+        ('{"type":"start","version":2,"glossary":{"Haus":1}}', "invalid"),
         ('{"type":"start","version":2,"resume":{}}', "invalid"),
         ('{"type":"start","version":2,"resume":[1]}', "invalid"),
         (json.dumps({"type": "start", "version": 2, "resume": RESUME | {"seen": 3}}), "invalid"),

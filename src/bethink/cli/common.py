@@ -12,6 +12,7 @@ from bethink.policy import listed, load
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from bethink.text import Glossary
     from bethink.translator import Translator
 
 Verbs: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
@@ -74,10 +75,22 @@ def add_policy(parser: argparse.ArgumentParser, *, several: bool = False, more: 
         parser.add_argument("--policy", type=load, metavar="SPEC", help=advice)
 
 
+def add_glossary(parser: argparse.ArgumentParser) -> None:
+    form = "terms and how to write them: a tab between both, one pair per line, or a .toml file; # begins a comment"
+    parser.add_argument("--glossary", metavar="FILE", help=form)
+
+
+def open_glossary(args: argparse.Namespace) -> Glossary | None:
+    from bethink.text import Glossary
+
+    return Glossary.load(args.glossary) if getattr(args, "glossary", None) else None
+
+
 def open_translator(args: argparse.Namespace) -> Translator:
     from bethink.translator import Translator
 
-    return Translator(args.model or DEFAULT, backend=args.backend, device=args.device, threads=args.threads)
+    options = {"backend": args.backend, "device": args.device, "threads": args.threads}
+    return Translator(args.model or DEFAULT, glossary=open_glossary(args), **options)
 
 
 def describe(translator: Translator) -> str:

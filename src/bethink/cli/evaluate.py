@@ -8,7 +8,18 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bethink.cli.common import Verbs, above_zero, add_model, add_policy, bars, console, count, open_translator, verb
+from bethink.cli.common import (
+    Verbs,
+    above_zero,
+    add_glossary,
+    add_model,
+    add_policy,
+    bars,
+    console,
+    count,
+    open_translator,
+    verb,
+)
 from bethink.errors import MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +79,7 @@ def _add_evaluate(verbs: Verbs) -> None:
     gold = "with --haste: word alignments of the references made by people, lines of links such as 3-4 (sure) and 3p4 (possible)"
     made.add_argument("--alignments", metavar="FILE", help=gold)
     add_model(made)
+    add_glossary(made)
     lags = "one model per lag, wait-1 first, for adaptive-wait-k as first published"
     made.add_argument("--models", nargs="+", metavar="DIR", help=lags)
     made.add_argument(

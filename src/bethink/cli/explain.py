@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from bethink.cli.common import Verbs, add_model, add_policy, console, describe, open_translator, verb
+from bethink.cli.common import Verbs, add_glossary, add_model, add_policy, console, describe, open_translator, verb
 from bethink.errors import DataError
 from bethink.files import not_utf8
 
@@ -42,6 +42,7 @@ def add(verbs: Verbs) -> None:
     )
     made.add_argument("--out", metavar="FILE", help="draw the picture into this file: .svg, .png or .pdf")
     add_model(made)
+    add_glossary(made)
     add_policy(made)
 
 

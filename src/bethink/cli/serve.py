@@ -7,7 +7,17 @@ import logging
 import sys
 from pathlib import Path
 
-from bethink.cli.common import DEFAULT, Verbs, above_zero, add_model, add_policy, count, verb
+from bethink.cli.common import (
+    DEFAULT,
+    Verbs,
+    above_zero,
+    add_glossary,
+    add_model,
+    add_policy,
+    count,
+    open_glossary,
+    verb,
+)
 from bethink.errors import MissingExtra, UsageError
 from bethink.serve.auth import SECRET, TOKEN, Marks, read_secret, read_token
 from bethink.serve.limits import Limits
@@ -49,6 +59,7 @@ def add(verbs: Verbs) -> None:
         run,
     )
     add_model(made, several=True)
+    add_glossary(made)
     add_policy(made, several=True, more="; the first is the default for clients, and your own ones are offered to them")
     made.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1, this machine only)"
@@ -111,12 +122,9 @@ def run(args: argparse.Namespace) -> int:
     rooms = Rooms(limits, args.rooms)
     with listen(args.host, args.port) as listening:  # before the models are loaded: the port may be taken
         policy = args.policy[0] if args.policy else None
-        models = [
-            Model.load(
-                name, policy=policy, batch=args.batch, backend=args.backend, device=args.device, threads=args.threads
-            )
-            for name in args.model or [DEFAULT]
-        ]
+        chosen = {"backend": args.backend, "device": args.device, "threads": args.threads}
+        chosen |= {"policy": policy, "batch": args.batch, "glossary": open_glossary(args)}
+        models = [Model.load(name, **chosen) for name in args.model or [DEFAULT]]
         names = [model.name for model in models]
         if len(set(names)) < len(names):
             raise UsageError(f"the models of --model are named {', '.join(names)}, but each needs a name of its own")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bethink.cli.common import Verbs, above_zero, add_model, add_policy, open_translator, verb
+from bethink.cli.common import Verbs, above_zero, add_glossary, add_model, add_policy, open_translator, verb
 from bethink.errors import DataError
 from bethink.files import not_utf8
 from bethink.policy import Action
@@ -45,9 +45,12 @@ FIELDS = {  # of --json, for --help
     "confidence": "WRITE: the model's probability of the token",
     "complete": "WRITE, counting words: the word of this token is complete, though the vocabulary marks only where words begin",
     "stability": "WRITE: how likely more source would not have changed the token, if the model has a judge",
+    "text_stability": "WRITE: the least stability of the words in `text`, if they were begun before the source was complete",
     "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
+    "term": "true where that is the translation of a term in the glossary, else left out",
+    "notice": "READ: number or name, where the word looks like one",
     "end": "true where the source sentence ends (READ) or its translation (WRITE), else left out",
     "n": "number of the step, from 0",
     "offset": "READ: how far the text was read, in UTF-16 code units",
@@ -76,6 +79,7 @@ def add(verbs: Verbs) -> None:
     made.epilog += "\n".join(f"  {name:{width}}{what}" for name, what in FIELDS.items())
     made.add_argument("file", nargs="?", metavar="FILE", help="the text to translate, UTF-8 (default: standard input)")
     add_model(made)
+    add_glossary(made)
     add_policy(made)
     form = made.add_mutually_exclusive_group()
     form.add_argument(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from bethink.cli.words import COPIED, END, Told, Written
 from bethink.evaluate import latency
 from bethink.policy import Action, explain
 from bethink.text import EOS, restored
-from bethink.trace import Step, Translation, shown
+from bethink.trace import Step, Translation, is_doubtful, shown
 
 if TYPE_CHECKING:
     from bethink.cli.translate import Speaker
@@ -107,9 +107,16 @@ class Watch:
         if self.live:
             self.live.update(Text(), refresh=True)
         self._print(Text.assemble(("heard  ", FAINT), " ".join(translation.source)))
-        self._print(Text.assemble(("wrote  ", FAINT), (translation.text, "bold")))
+        self._print(Text.assemble(("wrote  ", FAINT), _marked(self._steps)))
+        if self._told.noted:
+            self._print(self._noted())
         self._print(Text())
         self._steps = []
+
+    def _noted(self) -> Text:
+        return Text.assemble(
+            ("noted  ", FAINT), (" · ".join(word.strip(".,;:!?") for word in self._told.noted), "cyan")
+        )
 
     def _picture(self) -> Panel:
         """The sentence so far; the newest word, which may be incomplete, is coloured."""
@@ -123,6 +130,7 @@ class Watch:
         lines = [
             Text.assemble(("heard  ", FAINT), heard, ("▌", READ)),
             Text.assemble(("wrote  ", FAINT), final, (newest, WRITE), ("▌", WRITE)),
+            *([self._noted()] if self._told.noted else []),
             Text.assemble(("path   ", FAINT), path),
         ]
         title = f"{self._speaker.translator.name} · {self._speaker.policy}"
@@ -145,6 +153,17 @@ def summary(speaker: Speaker, sums: Sums) -> Table | Text:
     for name, value in rows.items():
         table.add_row(Text(name, FAINT), Text(value))
     return table
+
+
+def _marked(steps: Sequence[Step]) -> Text:
+    """The translation; words that are less stable than DOUBTFUL are underlined."""
+    line = Text()
+    for step in steps:
+        if step.action is Action.WRITE:
+            words = step.text.lstrip()
+            line.append(step.text[: len(step.text) - len(words)])
+            line.append(words, "bold underline" if is_doubtful(step) else "bold")
+    return line
 
 
 def _read_line(word: str, step: Step) -> Text:

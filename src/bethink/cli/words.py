@@ -10,7 +10,7 @@ from bethink.policy import Action, Reason, explain
 from bethink.text import EOS, Vocabulary, restored, starts_word
 from bethink.trace import Step, deciding
 
-COPIED = "copied"  # the reason of words that are carried over
+COPIED, TERM = "copied", "term"  # the reasons of words that are carried over, and of terms in the glossary
 END = "⏎"  # the end of the source sentence
 
 
@@ -43,18 +43,32 @@ class Told:
         self._target = target
         self._word_of: list[int] = []  # for each source token read; the sentence end counts as one word more
         self.copies: dict[str, str] = {}  # what is shown for each stand-in
+        self._terms: set[str] = set()  # those of these stand-ins that stand for terms
+        self.noted: list[str] = []  # numbers and names; neighbours of one kind together
+        self._noted: tuple[int, str] | None = None  # where the last of these ended, and its kind
         self._ended = False
 
     def push(self, step: Step) -> None:
         if self._ended:
-            self.source, self._word_of, self.copies = [], [], {}
+            self.source, self._word_of, self.copies, self._terms = [], [], {}, set()
+            self.noted, self._noted = [], None
         self._ended = step.action is Action.WRITE and step.token == EOS
         if step.action is Action.READ:
             if step.text:
                 self.source.append(step.text)
+            if step.notice:
+                self._note(step.text, step.heard, step.notice)
             self._word_of.append(len(self.source) if step.token == EOS else step.heard - 1)
             if step.copied and step.read_as:
                 self.copies[step.read_as] = step.copied
+                self._terms.update({step.read_as} if step.term else ())
+
+    def _note(self, word: str, place: int, kind: str) -> None:
+        if self._noted == (place - 1, kind):
+            self.noted[-1] += f" {word}"
+        else:
+            self.noted.append(word)
+        self._noted = place, kind
 
     def written(self, steps: Sequence[Step]) -> Written:
         """Several WRITE steps of the sentence as one word."""
@@ -64,7 +78,7 @@ class Told:
         if reason.code == COPIED:
             text = "".join(step.text for step in steps).strip()
         elif (shown := restored(text, self.copies)) != text:
-            text, reason = shown, Reason(COPIED)
+            text, reason = shown, Reason(TERM if any(each in text for each in self._terms) else COPIED)
         return Written(
             text=text,
             heard=steps[-1].heard,

@@ -9,7 +9,7 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from bethink.client.resume import ReplayBuffer
@@ -44,11 +44,12 @@ class Client:
         policy: str = "",
         token: str = "",
         room: str = "",
+        glossary: Mapping[str, str] | None = None,
         patience: float = 300.0,
         on_state: Callable[[str], None] | None = None,
     ) -> None:
-        """`room`: the speaker's key of a room, whose listeners see the translation too. `patience`: seconds to keep trying, at the
-        start and after a lost connection. `on_state` gets `connected`, `lost`, `ended`."""
+        """`room`: the speaker's key of a room, whose listeners see the translation too. `glossary`: terms and how to write them.
+        `patience`: seconds to keep trying, at the start and after a lost connection. `on_state` gets `connected`, `lost`, `ended`."""
         self.ready: Message = {}  # the server's last answer to `start`
         self.final: Message = {}  # the last message of a complete text
         self.reconnects = 0
@@ -61,6 +62,7 @@ class Client:
             "policy": policy,
             "token": token,
             "room": room,
+            "glossary": None if glossary is None else dict(glossary),
         }
         self._patience = patience
         self._on_state = on_state or (lambda _: None)

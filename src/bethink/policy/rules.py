@@ -26,6 +26,7 @@ REASONS = {
     "put_off_limit": "put off {value}×, the most allowed",
     "lag_limit": "late by {value}, {threshold} allowed",
     "copied": "carried over, not translated",
+    "term": "as the glossary says",
     "word_begun": "finishes the word that was begun",
     "source_complete": "the source sentence is complete",
     "length_limit": "the translation is too long for its source",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bethink.aio import AsyncTranslator
+from bethink.aio import AsyncSession, AsyncTranslator
 from bethink.engine import check
-from bethink.errors import BethinkError
+from bethink.errors import BethinkError, DataError, ModelError
 from bethink.policy import RULES, Policy, reasons
 from bethink.serve.protocol import Refusal
+from bethink.text import Glossary
+from bethink.trace import ResumePoint
 from bethink.translator import Translator
 
 ABOUT = ("description", "recipe", "source", "target", "toy")  # the parts of a model's description that are public
@@ -31,6 +34,13 @@ class Model:
     @property
     def identity(self) -> str:
         return f"{self.name}@{self.translator.fingerprint}"
+
+    def session(self, policy: Policy, begin: ResumePoint, owner: str, terms: Mapping[str, str] | None) -> AsyncSession:
+        """A session for a client, with its own glossary if it sent one; refused if that cannot be used."""
+        try:
+            return self.live.session(policy, begin=begin, owner=owner, glossary=Glossary(terms) if terms else None)
+        except (DataError, ModelError) as error:
+            raise Refusal("invalid", str(error)) from None
 
     def policy(self, text: str) -> Policy:
         """The policy that a client asks for; refused if this model cannot serve it."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
@@ -81,6 +82,7 @@ class Start:
     token: str = field(default="", repr=False)
     resume: Resume | None = None
     room: str = field(default="", repr=False)  # a speaker's key
+    glossary: Mapping[str, str] | None = field(default=None, repr=False)  # terms and how to write them
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,12 @@ def read_request(frame: str) -> Request:
             raise Refusal("version", f"this server speaks version {VERSION} of the protocol, not {version}")
         resume = None if got.get("resume") is None else _resume(got["resume"])
         model, policy, token, room = (_field(got, name, str, "") for name in ("model", "policy", "token", "room"))
-        return Start(model, policy, token, resume, room)
+        glossary = got.get("glossary")
+        if glossary is not None and not (
+            isinstance(glossary, dict) and all(isinstance(each, str) for each in glossary.values())
+        ):
+            raise Refusal("invalid", "the field 'glossary' must be an object of texts, a term and its translation each")
+        return Start(model, policy, token, resume, room, glossary)
     if kind == "policy":
         return Change(_field(got, "policy", str))
     if kind == "end":

@@ -61,7 +61,7 @@ class StreamHandler:
         self.warned: asyncio.Future[None] = (
             asyncio.get_running_loop().create_future()
         )  # done when the server is about to stop
-        self.session = model.live.session(self.policy, begin=begin, owner=address)
+        self.session = model.session(self.policy, begin, address, start.glossary)
         self._began = time.monotonic()
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
         self._metrics = metrics

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bethink.text.clean import normalise, without_punctuation
 from bethink.text.copying import Copier, restored
+from bethink.text.glossary import Glossary
 from bethink.text.join import Joiner
 from bethink.text.segment import Boundary, Segmenter, Word
 from bethink.text.sentences import ends_sentence
@@ -28,6 +29,7 @@ __all__ = [
     "UNK",
     "Boundary",
     "Copier",
+    "Glossary",
     "Joiner",
     "Segmenter",
     "SentencePieces",

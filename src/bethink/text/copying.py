@@ -8,10 +8,12 @@ All of it depends on the words and the vocabularies alone, so it is the same how
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from bethink.text.glossary import Glossary
 from bethink.text.vocabulary import UNK, Vocabulary
 
 # Measured on development text with the bundled model: see docs/method.md.
@@ -54,6 +56,7 @@ class Parts:
     copy: str
     after: str
     number: bool  # whether a number stands in for it, or a name
+    term: bool = False  # whether `copy` is the translation of a term in a glossary
 
 
 class Copier:
@@ -67,6 +70,13 @@ class Copier:
             tuple(each for each in words if _read_whole(source, each) and _read_whole(target, each))
             for words in (NUMBERS, NAMES)
         )
+        self.glossary: Glossary | None = None
+
+    def with_glossary(self, glossary: Glossary) -> Copier:
+        """One that also carries terms over, as their translation."""
+        made = copy.copy(self)
+        made.glossary = glossary
+        return made
 
     @property
     def useful(self) -> bool:
@@ -83,6 +93,10 @@ class Copier:
 
     def parts(self, word: str, used: Collection[str] = ()) -> Parts | None:
         """How a word is carried over; None for one that the model translates. `used`: stand-ins that the sentence already has."""
+        if self.glossary:
+            before, core, after = _edges(word)
+            if (translation := self.glossary.translation(core)) is not None:
+                return Parts(before, translation, after, number=False, term=True)
         mistaken = any(each in word for each in used)  # its translation could be taken for what the stand-in stands for
         if word.isalpha() and len(word) <= LONGEST_READ and not mistaken and _known(self._source, word):
             return None

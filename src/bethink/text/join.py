@@ -20,13 +20,20 @@ class Joiner:
         self._tidy = tidy
         self._ids: list[int] = []
         self._shown = 0  # characters
+        self._complete = False  # whether the word of the last token is
         self._copies: dict[str, str] = {}  # of this sentence: what to show for each stand-in
         self._missing: dict[str, str] = {}  # those that have not come out yet
+        self._terms: set[str] = set()  # stand-ins for terms
         self.copied: str | None = None  # what was copied by the last push or finish
 
-    def expect(self, stand_in: str, copy: str) -> None:
-        """The source has a word that is carried over: show it where this stand-in comes out."""
+    def expect(self, stand_in: str, copy: str, *, term: bool = False) -> None:
+        """The source has a word that is carried over: show it where this stand-in comes out.
+
+        A term begins with a capital at the beginning of the sentence.
+        """
         self._copies[stand_in] = self._missing[stand_in] = copy
+        if term:
+            self._terms.add(stand_in)
 
     def push(self, token: int, *, complete: bool = False) -> str:
         """The text that became final with this token: often nothing, else words with their spaces.
@@ -36,6 +43,7 @@ class Joiner:
         if token == EOS:
             return self.finish()
         self._ids.append(token)
+        self._complete = complete
         known = self._vocabulary.decode if complete else self._vocabulary.settled
         return self._show(known(self._ids, tidy=self._tidy))
 
@@ -47,14 +55,25 @@ class Joiner:
             self.copied = f"{self.copied} {lost}" if self.copied else lost
             rest = f"{rest} ({lost})"
         self._ids, self._shown = [], 0
-        self._copies, self._missing = {}, {}
+        self._copies, self._missing, self._terms = {}, {}, set()
         return rest
 
+    @property
+    def unshown(self) -> int:
+        """The tokens of the word that is not shown yet, after a push that showed text."""
+        if self._complete or self._vocabulary.marks_ends:
+            return 0
+        count = 0
+        while count < len(self._ids) and not (count and self._vocabulary.opens_word(self._ids[-count])):
+            count += 1
+        return count
+
     def _show(self, text: str) -> str:
-        fresh = text[self._shown :]
+        fresh, first = text[self._shown :], self._shown == 0
         self._shown = max(self._shown, len(text))
         found = stand_ins(fresh, self._copies)
         self.copied = " ".join(self._copies[each] for each in found) or None
         for each in found:
             self._missing.pop(each, None)
-        return restored(fresh, self._copies) if found else fresh
+        shown = restored(fresh, self._copies) if found else fresh
+        return shown[:1].upper() + shown[1:] if first and found and fresh.startswith(tuple(self._terms)) else shown

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from bethink.errors import UsageError
 from bethink.text.clean import LINE_END, Cleaner
 from bethink.text.copying import MOST_HELD, Beginning, Copier, is_capital
+from bethink.text.glossary import TermFinder
 from bethink.text.sentences import ends_clause, ends_sentence
 from bethink.text.vocabulary import Vocabulary
 
@@ -22,6 +23,7 @@ class Word:
     ids: tuple[int, ...]
     read_as: str | None = None  # what the model reads in place of the word, if that is something else
     copied: str | None = None  # what is shown where that comes out, for a word that is carried over
+    term: bool = False  # whether that is the translation of a term in the glossary; then `text` may be several words
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Segmenter:
         self._longest = longest
         self._copier = copier if copier and copier.useful else None
         self._cleaner = Cleaner()
+        self._terms = TermFinder(self._copier.glossary) if self._copier and self._copier.glossary else None
         self._by_line = by_line
         self._held: Beginning | None = None  # words that wait until it is clear whether there is anything to translate
         self._length = 0  # tokens in the open sentence
@@ -56,7 +59,7 @@ class Segmenter:
     @property
     def settled(self) -> bool:
         """Whether every word fed so far is complete and returned."""
-        return self._cleaner.settled and self._held is None
+        return self._cleaner.settled and self._held is None and (self._terms is None or self._terms.settled)
 
     def feed(self, text: str) -> list[Word | Boundary]:
         """The words and boundaries that this text completes."""
@@ -64,10 +67,10 @@ class Segmenter:
 
     def finish(self) -> list[Word | Boundary]:
         """The remaining words and the boundary of an open sentence; resets the segmenter."""
-        return [*self._events(self._cleaner.finish()), *self._close()]
+        return list(self._events([*self._cleaner.finish(), LINE_END]))
 
     def _events(self, words: Iterable[str]) -> Iterator[Word | Boundary]:
-        for text in words:
+        for text in self._terms.joined(words) if self._terms else words:
             yield from self._close() if text == LINE_END else self._take(text)
 
     def _take(self, text: str) -> Iterator[Word | Boundary]:
@@ -138,7 +141,7 @@ class Segmenter:
         elif parts := self._copier.parts(text, self._used):
             if stand_in := self._copier.stand_in(parts, self._used | self._mentioned):
                 ids = self._vocabulary.encode(f"{parts.before}{stand_in}{parts.after}")
-                yield Word(text, ids, stand_in, parts.copy)
+                yield Word(text, ids, stand_in, parts.copy, parts.term)
             elif self._by_line:
                 yield from self._fitting(text)
         else:

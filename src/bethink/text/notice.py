@@ -1,0 +1,68 @@
+"""What an interpreter wants to see at once: the numbers and names of a talk, each with the word that is read.
+
+Simple rules that look at one word and the one before it, so nothing waits. A number is a word with a digit, or a German or English number
+word. A name is a word with a capital inside a sentence; in German, where all nouns have one, only if no article, adjective, number or other
+word that belongs to a noun stands before it. So some nouns are taken for names, and a name that begins a sentence is missed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, TypeAlias
+
+Notice: TypeAlias = Literal["number", "name"]
+
+NOUNS_HAVE_CAPITALS = ("de", "lb")
+_EDGES = ".,;:!?…()[]{}\"'“”„‚‘’«»‹›–—-"
+_CLAUSE = ".,;:!?…–—"  # after such a sign, the word before says nothing
+
+_UNITS = "zwei|zwo|drei|vier|fünf|sechs|sieben|acht|neun"
+_TENS = "zehn|zwanzig|dreißig|vierzig|fünfzig|sechzig|siebzig|achtzig|neunzig"
+_GERMAN = re.compile(
+    rf"(?!(?:ein|und)$)(?:ein|und|elf|zwölf|sech|sieb|hundert|tausend|{_UNITS}|{_TENS})+(?:s|mal|ste[nrs]?|te[nrs]?)?"
+    r"|null|anderthalb|eineinhalb|dutzende?|(?:million|milliarde|billion)(?:en)?"
+)
+_ENGLISH = re.compile(
+    r"zero|(?:(?:twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety)-?)?(?:one|two|three|four|five|six|seven|eight|nine)?"
+    r"|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|hundreds?|thousands?|[mb]illions?|dozens?"
+)
+_NOT_ALONE = frozenset({"", "one"})  # "one" is mostly no number
+_ARTICLES = re.compile(
+    r"d(?:ie|er|as|en|em|es)|(?:[kmds]?ein|ihr|unser|eur?er|jed|dies|welch|manch|solch)(?:e[nmrs]?)?|[iaz]m|zu[mr]|vom|beim|ins|ans|pro"
+)
+_AGREEING = re.compile(r"\w+(?:e|en|er|es|em)|viel|mehr|wenig")
+
+
+class Noticer:
+    """Follows one text, word by word."""
+
+    def __init__(self, language: str = "") -> None:
+        """`language` is a code such as `de`."""
+        self._nouns = language in NOUNS_HAVE_CAPITALS
+        self._before = ""
+
+    def feed(self, word: str, *, first: bool) -> Notice | None:
+        """What is to be noticed about the next word; `first`: it begins a sentence."""
+        before, self._before = "" if first else self._before, word
+        core = word.strip(_EDGES)
+        if is_number(core):
+            return "number"
+        if first or not core[:1].isupper() or core in ("I", "") or core.startswith(("I'", "I’")):
+            return None
+        return None if self._nouns and _agrees(before) else "name"
+
+
+def is_number(core: str) -> bool:
+    """Whether a word, without the signs around it, has a digit or is a number word."""
+    folded = core.lower()
+    if any(character.isdigit() for character in core):
+        return True
+    return folded not in _NOT_ALONE and bool(_GERMAN.fullmatch(folded) or _ENGLISH.fullmatch(folded))
+
+
+def _agrees(before: str) -> bool:
+    """Whether a German word probably belongs to the noun after it."""
+    core = before.strip(_EDGES)
+    if before.endswith(tuple(_CLAUSE)):
+        return False
+    return bool(_ARTICLES.fullmatch(core.lower()) or (_AGREEING.fullmatch(core) and core.islower())) or is_number(core)
