@@ -162,6 +162,25 @@ def test_the_least_sure_token_before_the_end_speaks_for_its_word(run: Any) -> No
     assert words == [["lag_limit", 0.2, 2], ["source_complete", None, 0]]
 
 
+def test_numbers_names_and_doubtful_words_are_known(run: Any) -> None:
+    noted, words = run(
+        "transcript",
+        STEPS
+        + """
+        const t = new m.Transcript();
+        for (const s of [
+          step("READ", "Da"), step("READ", "kam"), step("READ", "Angela", {notice: "name"}), step("READ", "Merkel,", {notice: "name"}),
+          step("READ", "(12%)", {notice: "number"}), step("READ", "oder"), step("READ", "Kiew.", {notice: "name"}),
+          step("WRITE", "Then", {text_stability: 0.79}), step("WRITE", " came", {text_stability: 0.81}),
+          step("WRITE", " A.", {copied: "A", term: true}),
+        ]) t.step(s, 0, 1, 1);
+        return [m.noted(t.sentences), t.sentences[0].target.map(({doubtful, reason}) => [doubtful, reason.code])];
+        """,
+    )
+    assert noted == ["Angela Merkel", "12%", "Kiew"]
+    assert words == [[True, "policy"], [False, "policy"], [False, "term"]]
+
+
 def test_stability_counts_for_more_than_confidence(run: Any) -> None:
     words = run(
         "transcript",

@@ -57,6 +57,16 @@ def test_german_becomes_english(visit: Any, german: Server) -> None:
     assert page.locator("#captions-text").inner_text().strip() == translation
 
 
+def test_numbers_and_names_are_shown_as_soon_as_they_are_heard(visit: Any, german: Server) -> None:
+    visitor = visit(at=german)
+    page = visitor.page
+    assert page.locator("#noted").is_hidden()
+    page.locator("#composer").press_sequentially("Gestern hat Angela Merkel mit 12 ")
+    page.locator("#noted-list", has_text="12").wait_for()
+    assert page.locator("#noted-list").inner_text() == "Angela Merkel · 12"
+    assert page.locator("#rows .row.live").count() == 1
+
+
 def test_a_word_is_shown_before_the_sentence_is_over_and_never_changes(visit: Any) -> None:
     visitor = visit()
     box = visitor.page.locator("#composer")

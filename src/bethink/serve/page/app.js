@@ -13,7 +13,7 @@ import { Room } from "./room.js";
 import { Rows } from "./rows.js";
 import { languageName, load, samplesFor, sourceLanguage, targetLanguage } from "./samples.js";
 import { Session } from "./session.js";
-import { KEEP } from "./transcript.js";
+import { KEEP, noted } from "./transcript.js";
 import * as server from "./server.js";
 
 /** @typedef {import("./samples.js").Model} Model */
@@ -153,6 +153,9 @@ export class App {
     this.rows.fold(this.session.transcript.fold(), this.session.transcript.folded);
     this.rows.wait(this.session.ahead, !this.session.connection.up);
     this.inspector.refresh();
+    const list = noted(this.session.transcript.sentences);
+    $("noted").hidden = list.length === 0;
+    $("noted-list").textContent = list.join(" · ");
     this.follow();
     this.redraw();
     this.panel.measure(this.session.transcript.sentences);

@@ -28,7 +28,7 @@ class Panel {
 
   /** No word is chosen: say how to choose one. */
   rest() {
-    this.why.replaceChildren(element("p", "why-empty", "Point at a translated word, tap it, or reach it with the Tab and arrow keys. The source words it translates light up; those not yet heard then turn pale."));
+    this.why.replaceChildren(element("p", "why-empty", "Point at a translated word, tap it, or reach it with the Tab and arrow keys. The source words it translates light up; those not yet heard then turn pale. A dotted line marks words that were shown early and may be wrong."));
   }
 
   /** @param {Sentence} sentence @param {number} place @returns {string} the explanation as plain text */

@@ -38,7 +38,7 @@ export class Rows {
   update(sentence) {
     const row = this.byKey.get(sentence.key) ?? this.add(sentence);
     for (const word of sentence.source.slice(row.source.childElementCount)) this.hear(row, word.text);
-    for (const word of sentence.target.slice(row.target.childElementCount)) this.write(row, word.text);
+    for (const word of sentence.target.slice(row.target.childElementCount)) this.write(row, word);
     row.row.classList.toggle("live", !sentence.done);
     row.glyph.replaceChildren(glyph(sentence));
     row.glyph.setAttribute("aria-label", `Path of sentence ${sentence.number + 1}`);
@@ -83,10 +83,10 @@ export class Rows {
     row.source.append(element("span", "word", text));
   }
 
-  /** @param {Row} row @param {string} text with the space before it */
-  write(row, text) {
+  /** @param {Row} row @param {import("./transcript.js").TargetWord} written its text has the space before it */
+  write(row, { text, doubtful }) {
     const space = row.target.childNodes.length ? (text.match(/^\s+/)?.[0] ?? "") : "";
-    const word = element("span", "word fresh", text.trim());
+    const word = element("span", doubtful ? "word fresh doubtful" : "word fresh", text.trim());
     word.setAttribute("role", "button");
     word.tabIndex = -1;
     row.target.append(space, word);

@@ -4,16 +4,19 @@
  * @typedef {{code: string, value?: number, threshold?: number}} Reason
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
  *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, degrees?: number[],
- *   gain?: number[], evidence?: number[], reason?: Reason, copied?: string}} Step  `degrees`, `gain` and `evidence` count source tokens
- * @typedef {{text: string, at: number}} SourceWord  `at`: seconds when it was fed
+ *   gain?: number[], evidence?: number[], reason?: Reason, copied?: string, term?: boolean, notice?: string,
+ *   text_stability?: number}} Step  `degrees`, `gain` and `evidence` count source tokens
+ * @typedef {{text: string, at: number, notice: string}} SourceWord  `at`: seconds when it was fed; `notice`: number, name or nothing
  * @typedef {{text: string, at: number, heard: number, confidence: number | null, stability: number | null, deferred: number,
- *   reason: Reason, gain: [number, number][], evidence: number[], lag: number}} TargetWord  `text` has the space before it;
+ *   reason: Reason, gain: [number, number][], evidence: number[], lag: number, doubtful?: boolean}} TargetWord  `text` has the space before it;
  *   `gain` and `evidence` count source words
  * @typedef {{source: string, words: {text: string, at: number}[]}} Folded
  */
 
 export const KEEP = 40; // sentences kept with all that explains them
 const LEAST = 0.01; // smaller gains say nothing
+const DOUBTFUL = 0.8; // stability below which words that were shown early are marked
+const NOTED = 12; // numbers and names kept in sight
 export const FOLDED = 5000; // sentences kept as text: more than ten hours of talk
 
 export class Sentence {
@@ -41,7 +44,7 @@ export class Sentence {
   take(step, now, fedAt) {
     if (step.action === "WRITE") return this.write(step, now);
     this.wordOf[step.read - 1] = step.end ? step.heard : step.heard - 1;
-    if (step.text) this.source.push({ text: step.text, at: fedAt });
+    if (step.text) this.source.push({ text: step.text, at: fedAt, notice: step.notice ?? "" });
   }
 
   /** @param {Step} step @param {number} now */
@@ -52,8 +55,10 @@ export class Sentence {
     this.tokens = step.text && !this.atOnce ? [step] : step.text ? [] : [...held, step];
     if (!step.text) return;
     this.newest = this.atOnce ? [...held, step] : held.length ? held : [step];
-    this.target.push(this.word(step.text, this.newest, now));
-    if (step.copied) /** @type {TargetWord} */ (this.target.at(-1)).reason = { code: "copied" };
+    const word = this.word(step.text, this.newest, now);
+    word.doubtful = (step.text_stability ?? 1) < DOUBTFUL;
+    if (step.copied) word.reason = { code: step.term ? "term" : "copied" };
+    this.target.push(word);
   }
 
   /** Where the policy did not look ahead, a token's gain is known from the degrees before the next one.
@@ -117,6 +122,21 @@ export class Sentence {
   get behind() {
     return this.done ? 0 : Math.max(0, this.source.length - this.target.length);
   }
+}
+
+/** The last numbers and names that were heard, neighbours of one kind together.
+ * @param {Sentence[]} sentences @returns {string[]} */
+export function noted(sentences) {
+  /** @type {string[]} */
+  const found = [];
+  for (const { source } of sentences) {
+    source.forEach(({ text, notice }, at) => {
+      const word = text.replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}%]+$/gu, "");
+      if (notice && notice === source[at - 1]?.notice) found[found.length - 1] += ` ${word}`;
+      else if (notice) found.push(word);
+    });
+  }
+  return found.slice(-NOTED);
 }
 
 export class Transcript {
