@@ -82,7 +82,7 @@ class AsyncTranslator:
 
     async def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """Translate a whole text of any length, while other sessions go on."""
-        return shown([step async for step in self.stream([text], policy)])
+        return shown([step async for step in self.stream([text], policy)], corrections=True)
 
     async def stream(
         self, chunks: AsyncIterable[str] | Iterable[str], policy: str | Policy | None = None

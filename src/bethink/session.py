@@ -10,16 +10,17 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bethink.engine import Engine, check
 from bethink.errors import UsageError
-from bethink.policy import Action, Policy
+from bethink.policy import Action, Offline, Policy
 from bethink.stream import CopiedStream, Stream
 from bethink.text import Boundary, Copier, Joiner, Segmenter, Vocabulary, Word
 from bethink.text.clean import LONGEST_WORD
 from bethink.text.notice import Noticer
-from bethink.trace import ResumePoint, Step, units
+from bethink.text.repair import Repair
+from bethink.trace import ResumePoint, Step, shown, units
 
 PIECES = re.compile(rf"\S{{1,{LONGEST_WORD}}}\s*|\s+")  # a word or a part of it, and the white space that completes it
 
@@ -35,8 +36,9 @@ class Sentence:
         first: Word,
         *,
         tidy: bool = False,
+        repair: Repair | None = None,
     ) -> None:
-        """Begins with the word `first`: one without ids begins a sentence that is copied."""
+        """Begins with the word `first`: one without ids begins a sentence that is copied. `repair` adds a correction if need be."""
         self.stream: Stream | CopiedStream = engine.open(policy, target) if first.ids else CopiedStream()
         self._engine = engine
         self._joiner = Joiner(target, tidy=tidy)
@@ -45,12 +47,16 @@ class Sentence:
         self._stabilities: list[
             float | None
         ] = []  # of the tokens that are not shown yet; None once the source was complete
+        self._target, self._tidy, self._repair = target, tidy, repair
+        self._said = ""  # the translation so far
+        self._last: Step | None = None  # the end, while the whole sentence is translated anew
+        self._whole: Sentence | None = None
         self.feed(first)
 
     @classmethod
-    def of(cls, target: Vocabulary, engine: Engine, policy: Policy, words: Sequence[Word]) -> Sentence:
+    def of(cls, target: Vocabulary, engine: Engine, policy: Policy, words: Sequence[Word], **settings: Any) -> Sentence:
         """A whole sentence."""
-        self = cls(target, engine, policy, words[0])
+        self = cls(target, engine, policy, words[0], **settings)
         for word in words[1:]:
             self.feed(word)
         self.close()
@@ -76,17 +82,47 @@ class Sentence:
     def abandon(self) -> None:
         if isinstance(self.stream, Stream):
             self._engine.abandon(self.stream)
+        if self._whole:
+            self._whole.abandon()
+
+    @property
+    def active(self) -> Stream | None:
+        """What is on the engine: the sentence, or its second translation."""
+        if self._whole:
+            return self._whole.active
+        return self.stream if isinstance(self.stream, Stream) else None
+
+    @property
+    def done(self) -> bool:
+        """Whether all steps have been taken or can be."""
+        return self.stream.done and self._last is None
 
     @property
     def moving(self) -> bool:
         """Whether there are steps that need no engine, or a round of the engine may bring some."""
         if isinstance(self.stream, CopiedStream):
             return self.stream.pending
-        return self._engine.is_ready(self.stream)
+        return self._whole.moving if self._whole else self._engine.is_ready(self.stream)
 
     def take(self) -> list[Step]:
         """The new steps, with what each of them adds to what people see."""
-        return [self._told(step) for step in self.stream.take()]
+        steps = [self._told(step) for step in self.stream.take()]
+        if self._repair is None or isinstance(self.stream, CopiedStream):
+            return steps
+        self._said += "".join(step.text for step in steps if step.action is Action.WRITE)
+        if steps and self.stream.done and self._repair.doubtful(self._source, self._said):
+            self._last = steps.pop()
+            self._whole = Sentence.of(self._target, self._engine, Offline(), self._words, tidy=self._tidy)
+        if self._last and self._whole and self._whole.done:
+            whole = shown(self._whole.take()).strip()
+            correction = self._repair.correction(self._source, self._said, whole)
+            steps.append(replace(self._last, correction=correction))
+            self._last = None
+        return steps
+
+    @property
+    def _source(self) -> str:
+        return " ".join(word.text for word in self._words)
 
     def _told(self, step: Step) -> Step:
         if step.action is Action.READ:
@@ -142,6 +178,7 @@ class Session:
         begin: ResumePoint | None = None,
         copier: Copier | None = None,
         language: str = "",
+        repair: Repair | None = None,
     ) -> None:
         """`begin` numbers sentences, steps and offsets as if all before that point had been fed to this session.
 
@@ -151,7 +188,7 @@ class Session:
         check(engine.backend, policy)
         self._target = target
         self._engine, self._shared = engine, shared
-        self._source, self._copier = source, copier
+        self._source, self._copier, self._repair = source, copier, repair
         self._segmenter = Segmenter(source, copier=copier)
         self._noticer = Noticer(language)
         self._asked = self._policy = policy  # the last one asked for, and the one in force so far in the text
@@ -187,7 +224,7 @@ class Session:
         if (sentence := self._sentence) is not None:
             now = time.monotonic()
             steps = [self._tell(step, now) for step in sentence.take()]
-            if sentence.stream.done:
+            if sentence.done:
                 self._sentence = None
                 self._count += 1
         self._hand_over()
@@ -211,9 +248,8 @@ class Session:
 
     @property
     def stream(self) -> Stream | None:
-        """The open sentence on the engine, if it is there."""
-        stream = self._sentence.stream if self._sentence else None
-        return stream if isinstance(stream, Stream) else None
+        """What the open sentence has on the engine."""
+        return self._sentence.active if self._sentence else None
 
     @property
     def moving(self) -> bool:
@@ -262,7 +298,9 @@ class Session:
                     self._sentence.close()
                     self._restart = restart
                 elif self._sentence is None:
-                    self._sentence = Sentence(self._target, self._engine, self._policy, event, tidy=True)
+                    self._sentence = Sentence(
+                        self._target, self._engine, self._policy, event, tidy=True, repair=self._repair
+                    )
                 else:
                     self._sentence.feed(event)
             elif isinstance(event, End):
@@ -276,7 +314,7 @@ class Session:
         while not self._shared:
             self._engine.run()
             new = self.collect()
-            if not new:
+            if not new and not self.moving:
                 break
             steps += new
         return steps

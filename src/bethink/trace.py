@@ -63,6 +63,7 @@ class Step:
     )
     term: bool = False  # whether what is carried over is the translation of a term in the glossary
     notice: str | None = None  # of a READ: `number` or `name`, where the word looks like one
+    correction: str | None = None  # of the last WRITE of a sentence: what puts right a meaning that was written wrongly
     end: bool = False  # whether the source sentence ends with this READ, its translation with this WRITE
     n: int | None = field(default=None, compare=False)  # number of the step in its session, from 0
     offset: int | None = field(default=None, compare=False)  # of a READ: how far the text was read, UTF-16 code units
@@ -168,6 +169,11 @@ def is_doubtful(step: Step) -> bool:
     return step.text_stability is not None and step.text_stability < DOUBTFUL
 
 
-def shown(steps: Sequence[Step]) -> str:
+def shown(steps: Sequence[Step], *, corrections: bool = False) -> str:
     """The target text that a sequence of steps has put before the reader."""
-    return "".join(step.text for step in steps if step.action is Action.WRITE)
+    return "".join(step.text + told(step) * corrections for step in steps if step.action is Action.WRITE)
+
+
+def told(step: Step) -> str:
+    """The correction of a step as plain text."""
+    return f" — correction: {step.correction}" if step.correction else ""

@@ -14,6 +14,7 @@ from bethink.model.config import LONGEST
 from bethink.policy import Policy, parse
 from bethink.session import Sentence, Session, require_text
 from bethink.text import Copier, Glossary, Segmenter, Vocabulary, Word
+from bethink.text.repair import Repair
 from bethink.trace import ResumePoint, Step, Translation, shown
 
 # Of a batch, one in so many places must be free before new sentences take them: a GPU reads a few in the time it takes for many.
@@ -38,11 +39,13 @@ class Translator:
         threads: int = 0,
         copy: bool = True,
         glossary: Glossary | None = None,
+        repair: bool = False,
     ) -> None:
         """`policy` is for every call that names no other, by default the one that the model recommends.
 
         With `copy`, addresses, codes and other words that cannot be translated are carried over. `glossary` has terms and how to
-        write them.
+        write them. With `repair`, a correction follows a sentence of a session that turned out to have lost a negation or a
+        number; `translate_many` adds none.
         `backend` is onnx or torch, by default the first that the folder has files for; 0 threads means all cores.
         """
         folder = folders.Folder.open(folders.find(model))
@@ -55,6 +58,12 @@ class Translator:
         if glossary is not None:
             self.copier = self._with_terms(glossary)
             self.fingerprint += f"+{glossary.fingerprint}"  # results and resumed streams depend on it
+        self.repair = Repair.of(*languages) if repair else None
+        if repair and self.repair is None:
+            raise UsageError(
+                f"corrections need to know the languages, but {self.name} translates from '{languages[0]}' to '{languages[1]}'; "
+                "there are de and en"
+            )
         self.backend = _load(folder, backend, device, threads)
         if policy is not None:
             self.policy = self.served(policy)
@@ -64,7 +73,7 @@ class Translator:
         """A translator over a backend at hand, for example a model in training."""
         self = cls.__new__(cls)
         self.name, self.policy, self.source, self.target, self.backend = name, policy, source, target, backend
-        self.about, self.fingerprint, self.copier = {}, "", Copier(source, target)
+        self.about, self.fingerprint, self.copier, self.repair = {}, "", Copier(source, target), None
         return self
 
     def session(
@@ -89,6 +98,7 @@ class Translator:
             begin=begin,
             language=str(self.about.get("source", "")),
             copier=self.copier if glossary is None else self._with_terms(glossary),
+            repair=self.repair,
         )
 
     def _with_terms(self, glossary: Glossary) -> Copier:
@@ -101,7 +111,7 @@ class Translator:
 
     def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """The translation of a whole text, as a str; `translate_many` gives each line's steps and delays as well."""
-        return shown(list(self.stream([text], policy)))
+        return shown(list(self.stream([text], policy)), corrections=True)
 
     def stream(self, chunks: Iterable[str], policy: str | Policy | None = None) -> Iterator[Step]:
         """Steps as text arrives, however it is cut."""

@@ -10,8 +10,8 @@ import pytest
 
 from bethink.errors import DataError
 from bethink.evaluate import Instance, meaning, read_log, rescore, score
-from bethink.evaluate.languages import Language, load
 from bethink.evaluate.meaning import comes_late, measure, names
+from bethink.text.languages import Language, load
 
 # Whether each sentence denies something, by hand. Some are hard on purpose: the detector is wrong in a few of them.
 DENIES = {

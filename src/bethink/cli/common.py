@@ -90,7 +90,16 @@ def open_translator(args: argparse.Namespace) -> Translator:
     from bethink.translator import Translator
 
     options = {"backend": args.backend, "device": args.device, "threads": args.threads}
+    options["repair"] = getattr(args, "repair", False)
     return Translator(args.model or DEFAULT, glossary=open_glossary(args), **options)
+
+
+def add_repair(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="after a sentence whose negation or number was lost, add a correction; German and English only",
+    )
 
 
 def describe(translator: Translator) -> str:

@@ -14,6 +14,7 @@ from bethink.cli.common import (
     add_glossary,
     add_model,
     add_policy,
+    add_repair,
     count,
     open_glossary,
     verb,
@@ -60,6 +61,7 @@ def add(verbs: Verbs) -> None:
     )
     add_model(made, several=True)
     add_glossary(made)
+    add_repair(made)
     add_policy(made, several=True, more="; the first is the default for clients, and your own ones are offered to them")
     made.add_argument(
         "--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1, this machine only)"
@@ -123,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
     with listen(args.host, args.port) as listening:  # before the models are loaded: the port may be taken
         policy = args.policy[0] if args.policy else None
         chosen = {"backend": args.backend, "device": args.device, "threads": args.threads}
-        chosen |= {"policy": policy, "batch": args.batch, "glossary": open_glossary(args)}
+        chosen |= {"policy": policy, "batch": args.batch, "glossary": open_glossary(args), "repair": args.repair}
         models = [Model.load(name, **chosen) for name in args.model or [DEFAULT]]
         names = [model.name for model in models]
         if len(set(names)) < len(names):

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bethink.cli.common import Verbs, above_zero, add_glossary, add_model, add_policy, open_translator, verb
+from bethink.cli.common import Verbs, above_zero, add_glossary, add_model, add_policy, add_repair, open_translator, verb
 from bethink.errors import DataError
 from bethink.files import not_utf8
-from bethink.policy import Action
+from bethink.trace import shown
 
 if TYPE_CHECKING:
     from bethink.policy import Policy
@@ -51,6 +51,7 @@ FIELDS = {  # of --json, for --help
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
     "term": "true where that is the translation of a term in the glossary, else left out",
     "notice": "READ: number or name, where the word looks like one",
+    "correction": "WRITE, with --repair: what puts right a meaning that was written wrongly, at the end of its sentence",
     "end": "true where the source sentence ends (READ) or its translation (WRITE), else left out",
     "n": "number of the step, from 0",
     "offset": "READ: how far the text was read, in UTF-16 code units",
@@ -81,6 +82,7 @@ def add(verbs: Verbs) -> None:
     add_model(made)
     add_glossary(made)
     add_policy(made)
+    add_repair(made)
     form = made.add_mutually_exclusive_group()
     form.add_argument(
         "--json",
@@ -125,8 +127,8 @@ def _print_json(step: Step) -> None:
 
 
 def _print_text(step: Step) -> None:
-    if step.action is Action.WRITE and step.text:
-        print(step.text, end="", flush=True)
+    if text := shown([step], corrections=True):
+        print(text, end="", flush=True)
 
 
 class Speaker:

@@ -108,6 +108,8 @@ class Watch:
             self.live.update(Text(), refresh=True)
         self._print(Text.assemble(("heard  ", FAINT), " ".join(translation.source)))
         self._print(Text.assemble(("wrote  ", FAINT), _marked(self._steps)))
+        if correction := self._steps[-1].correction:
+            self._print(Text.assemble(("correction  ", FAINT), (correction, "bold")))
         if self._told.noted:
             self._print(self._noted())
         self._print(Text())

@@ -20,7 +20,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from bethink.errors import DataError
-from bethink.evaluate.languages import Language, load
+from bethink.text.languages import Language, load
 
 if TYPE_CHECKING:
     from bethink.evaluate.instances import Instance

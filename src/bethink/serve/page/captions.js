@@ -61,7 +61,10 @@ export class Captions {
   update(transcript) {
     if (!this.open) return;
     const last = transcript.sentences.filter((sentence) => sentence.target.length).slice(-SHOWN);
-    const runs = last.map((sentence, n) => element("span", n < last.length - 1 ? "past" : "now", `${sentence.text} `));
+    const runs = last.flatMap((sentence, n) => [
+      element("span", n < last.length - 1 ? "past" : "now", `${sentence.text} `),
+      ...(sentence.correction ? [element("span", "correction", `— correction: ${sentence.correction} `)] : []),
+    ]);
     this.parts.text.replaceChildren(...(runs.length ? runs : [element("span", "past", "Waiting for the first words …")]));
     this.parts.source.hidden = !this.both;
     this.parts.source.textContent = this.both ? (transcript.open?.sourceText ?? "") : "";

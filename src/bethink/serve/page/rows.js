@@ -39,6 +39,7 @@ export class Rows {
     const row = this.byKey.get(sentence.key) ?? this.add(sentence);
     for (const word of sentence.source.slice(row.source.childElementCount)) this.hear(row, word.text);
     for (const word of sentence.target.slice(row.target.childElementCount)) this.write(row, word);
+    if (sentence.correction && !row.row.querySelector(".correction")) row.row.append(element("p", "correction", `Correction: ${sentence.correction}`));
     row.row.classList.toggle("live", !sentence.done);
     row.glyph.replaceChildren(glyph(sentence));
     row.glyph.setAttribute("aria-label", `Path of sentence ${sentence.number + 1}`);

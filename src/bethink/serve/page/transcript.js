@@ -4,7 +4,7 @@
  * @typedef {{code: string, value?: number, threshold?: number}} Reason
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
  *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, degrees?: number[],
- *   gain?: number[], evidence?: number[], reason?: Reason, copied?: string, term?: boolean, notice?: string,
+ *   gain?: number[], evidence?: number[], reason?: Reason, copied?: string, term?: boolean, notice?: string, correction?: string,
  *   text_stability?: number}} Step  `degrees`, `gain` and `evidence` count source tokens
  * @typedef {{text: string, at: number, notice: string}} SourceWord  `at`: seconds when it was fed; `notice`: number, name or nothing
  * @typedef {{text: string, at: number, heard: number, confidence: number | null, stability: number | null, deferred: number,
@@ -32,6 +32,7 @@ export class Sentence {
     /** @type {TargetWord[]} */
     this.target = [];
     this.done = false;
+    this.correction = ""; // what puts right a meaning that was written wrongly
     /** @type {Step[]} */
     this.tokens = []; // writes whose text has not come out yet
     /** @type {Step[]} */
@@ -50,6 +51,7 @@ export class Sentence {
   /** @param {Step} step @param {number} now */
   write(step, now) {
     this.atOnce ??= Boolean(step.text);
+    this.correction = step.correction ?? "";
     const held = this.tokens;
     this.settle(held.at(-1) ?? this.newest.at(-1), step.degrees);
     this.tokens = step.text && !this.atOnce ? [step] : step.text ? [] : [...held, step];

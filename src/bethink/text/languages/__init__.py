@@ -1,4 +1,4 @@
-"""What the measures of meaning know of a language: its negations and its numbers, from one TOML file per language."""
+"""What is known of a language to find its negations and its numbers: one TOML file per language."""
 
 from __future__ import annotations
 
