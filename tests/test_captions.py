@@ -46,7 +46,7 @@ def test_what_captions_promise(made: list[tuple[int, str, bool]]) -> None:
     found = cues(told)
     assert flat("".join(cue.text for cue in found)) == flat("".join(text for _, text, _ in told))
     for cue, after in itertools.pairwise([*found, Cue(10**9, 10**9, "")]):
-        assert cue.start < cue.end <= after.start
+        assert cue.start + layout.shortest <= cue.end <= after.start
         lines = cue.text.split("\n")
         assert all(lines)
         assert all(fits(line, layout.width) for line in lines)

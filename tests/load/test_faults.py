@@ -36,6 +36,7 @@ fields = st.fixed_dictionaries(
         "policy": st.sampled_from(["wait-k:2", "pe", "offline", "wait-k:k=999999"]) | anything,
         "text": st.text(max_size=40) | st.sampled_from(["te riki . ", "\n", "x" * 3000, "🙃 " * 30]) | anything,
         "resume": anything,
+        "room": st.just("nowhere.key") | anything,
         "seen": anything,
     },
 )

@@ -12,7 +12,7 @@ from bethink.policy import Action
 from bethink.serve.protocol import Refusal, Resume, dumps
 from bethink.trace import ResumePoint, Step
 
-TOGETHER = 64  # sentences in one piece of what a late listener gets
+TOGETHER = 16  # sentences in one piece of what a late listener gets
 
 
 class Word(NamedTuple):

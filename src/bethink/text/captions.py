@@ -21,7 +21,7 @@ class Layout:
     width: int = 42  # characters in a line
     lines: int = 2  # in a cue
     longest: int = 6000  # milliseconds from the first word of a cue to its last
-    shortest: int = 1000  # milliseconds that a cue stays after its last word, unless another follows
+    shortest: int = 1000  # milliseconds that a cue stays at least; also after its last word, unless another follows
     speed: int = 15  # characters that people read in a second
 
     def __post_init__(self) -> None:
@@ -52,7 +52,10 @@ class Cue:
 
 
 class Captions:
-    """Words in, cues out. A cue never reaches over the end of a sentence, and ends when the next one begins."""
+    """Words in, cues out. A cue never reaches over the end of a sentence, and ends when the next one begins.
+
+    Where words come faster than cues can be shown, cues are shown later than their words came.
+    """
 
     def __init__(self, layout: Layout | None = None) -> None:
         self.layout = layout or Layout()
@@ -67,7 +70,7 @@ class Captions:
         full = self._closed or at - self._first > self.layout.longest or not (joins(text) or self.layout.fits(grown))
         done: list[Cue] = []
         if self._text and full:
-            done = [self._cue(min(self._ending, at))]
+            done = [self._cue(max(min(self._ending, at), self._first + self.layout.shortest))]
             grown = " ".join(text.split())
         if not self._text or done:
             self._first = max(at, self._over)
@@ -97,8 +100,8 @@ class Captions:
         return max(self._last + self.layout.shortest, self._first + 1000 * len(self._text) // self.layout.speed)
 
     def _cue(self, end: int) -> Cue:
-        self._over = max(end, self._first + 1)
-        return Cue(self._first, self._over, self.layout.broken(self._text))
+        self._over = end
+        return Cue(self._first, end, self.layout.broken(self._text))
 
 
 class Lines:
