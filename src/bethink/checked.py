@@ -18,6 +18,7 @@ _NAMES: dict[Any, str] = {
     bool: "true or false",
     str: "text",
     tuple[str, ...]: "a list of names",
+    tuple[int, ...]: "a list of whole numbers",
 }
 
 
@@ -50,8 +51,9 @@ def typed(key: str, value: Any, expected: Any) -> Any:
     for kind in kinds:
         if dataclasses.is_dataclass(kind) and not isinstance(value, kinds):
             return build(typing.cast("type[Any]", kind), value, key)
-    if expected == tuple[str, ...] and isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
+    for kind in (str, int):
+        if expected == tuple[kind, ...] and isinstance(value, list) and all(type(item) is kind for item in value):
+            return tuple(value)
     if expected is float and type(value) is int and abs(value) < 1 << 1000:  # larger ones do not fit a float
         return float(value)
     kind = expected if isinstance(expected, types.UnionType) else typing.get_origin(expected) or expected

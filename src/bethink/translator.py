@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from bethink import folder as folders
 from bethink.backend import Backend
+from bethink.backend.reencode import word_by_word
 from bethink.engine import Engine, check
 from bethink.errors import DataError, MissingExtra, ModelError, UsageError, unknown
 from bethink.model.config import LONGEST
@@ -238,7 +239,7 @@ def _load(folder: folders.Folder, backend: str | None, device: str | None, threa
     if backend != "torch" and device is None and folder.has("decoder.onnx"):
         from bethink.backend.onnx import OnnxBackend
 
-        return OnnxBackend.load(folder.path, threads=threads)
+        return word_by_word(OnnxBackend.load(folder.path, threads=threads), folder.model)
     if backend == "onnx":
         raise ModelError(
             f"the model in {folder.path} has no ONNX graphs; make them with: bethink export {folder.path} --to DIR"
@@ -252,4 +253,4 @@ def _load(folder: folders.Folder, backend: str | None, device: str | None, threa
         from bethink.backend.torch import TorchBackend
     except ModuleNotFoundError as error:
         raise MissingExtra("translating with torch", "train") from error
-    return TorchBackend.load(folder, device, threads)
+    return word_by_word(TorchBackend.load(folder, device, threads), folder.model)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from bethink import __version__
 from bethink.backend.onnx import OnnxBackend
+from bethink.backend.reencode import word_by_word
 from bethink.engine import check
 from bethink.errors import MissingExtra, ModelError, UsageError, unknown
 from bethink.files import new_folder, write_atomically
 from bethink.folder import CONFIG, DECODER, ENCODER, WEIGHTS, Folder, create
 from bethink.model.config import ModelConfig
 from bethink.policy import parse
-from bethink.text import leaving
+from bethink.text import Vocabulary, leaving
 
 if TYPE_CHECKING:
     from bethink.model.transformer import Transformer
@@ -51,7 +52,7 @@ def export(
         raise MissingExtra("exporting a model", "train") from error
     changes = {"name": name or folder.name, "policy": str(chosen or folder.policy)}
     about = {**folder.about, **(about or {}), "precision": precision}
-    return write(
+    return write_like(
         load_model(folder),
         dataclasses.replace(folder, config={**folder.config, **changes, "about": about}),
         to,
@@ -59,12 +60,27 @@ def export(
     )
 
 
-def write(model: Transformer, like: Folder, to: Path, *, weights: bool) -> Path:
-    """Write a model to the new folder `to`, completely or not at all, with the precision and all settings of the folder `like`."""
-    precision = like.about.get("precision")
+def write_like(model: Transformer, like: Folder, to: Path, *, weights: bool) -> Path:
+    """Write a model to the new folder `to` with the precision and all settings of the folder `like`."""
+    vocabularies = {"source": like.source, "target": like.target}
+    return write(model, vocabularies, to, name=like.name, policy=like.policy, about=like.about, weights=weights)
+
+
+def write(
+    model: Transformer,
+    vocabularies: dict[str, Vocabulary],
+    to: Path,
+    *,
+    name: str,
+    policy: str,
+    about: dict[str, Any],
+    weights: bool = False,
+) -> Path:
+    """Write a model to the new folder `to`, completely or not at all, with the precision that `about` names."""
+    precision = about.get("precision")
     precision = precision if precision in PRECISIONS else PRECISIONS[0]
     with new_folder(to) as path:
-        _write_graphs(model, path, precision, leaving(like.target))
+        _write_graphs(model, path, precision, leaving(vocabularies["target"]))
         if weights:
             from safetensors.torch import save
 
@@ -73,14 +89,14 @@ def write(model: Transformer, like: Folder, to: Path, *, weights: bool) -> Path:
             write_atomically(path / WEIGHTS, save(unique_tensors(model)))
         made = create(
             path,
-            name=like.name,
+            name=name,
             model=model.config,
-            vocabularies={"source": like.source, "target": like.target},
+            vocabularies=vocabularies,
             files=[ENCODER, DECODER, *([WEIGHTS] if weights else [])],
-            policy=like.policy,
-            about={**like.about, "precision": precision},
+            policy=policy,
+            about={**about, "precision": precision},
         )
-        check(OnnxBackend.load(path, threads=1), parse(made.policy))
+        check(word_by_word(OnnxBackend.load(path, threads=1), made.model), parse(made.policy))
         write_atomically(path / CARD, _card(made).encode())
     return to
 

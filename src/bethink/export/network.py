@@ -181,8 +181,11 @@ class _Network:
         return self._residual(
             x,
             f"{name}.residual.norm",
-            lambda x: self._linear(self._linear(x, f"{name}.into").op("Relu"), f"{name}.out"),
+            lambda x: self._linear(self._activated(self._linear(x, f"{name}.into")), f"{name}.out"),
         )
+
+    def _activated(self, x: Value) -> Value:
+        return x.op("Relu") if self._config.activation == "relu" else x * x.op("Sigmoid")
 
     def norm(self, x: Value, name: str) -> Value:
         """Layer normalisation, if the model has one of that name."""
@@ -278,10 +281,12 @@ class _Network:
         """The likeliest token and its probability: never PAD or UNK, and not EOS as the very first token."""
         name = "output_embedding" if self._config.share == "none" else "target_embedding"
         table = self._weights[f"{name}.weight"]
-        logits = self._precision.linear(output, table, None)  # R V
-        barred = self._places.op("Equal", ZERO).expand(1).where(np.array([NEVER, NEVER, NEVER]), BARRED)
+        bias = self._weights["output_bias"] if self._config.output_bias else None
+        logits = self._precision.linear(output, table, bias)  # R V
+        first = self._places.op("Equal", np.array(len(self._config.begin) - 1))
+        barred = first.expand(1).where(np.array([NEVER, NEVER, NEVER]), BARRED)
         # R 3; computed separately, so that nothing else reads the logits and they can be changed in place
-        ends = self._precision.linear(output, table[SPECIAL], None) + barred
+        ends = self._precision.linear(output, table[SPECIAL], None if bias is None else bias[SPECIAL]) + barred
         columns = (self._places * ZERO).expand(1) + SPECIAL
         chances = logits.op("ScatterElements", columns, ends, axis=1).softmax(1)
         self._tell(output, chances, len(table), "candidate", "confidence", "verdict")

@@ -9,12 +9,16 @@ from typing import Any, Literal
 
 from bethink.checked import build, require_least, require_table
 from bethink.errors import UsageError
+from bethink.text import EOS
 
 LONGEST = 1024  # positions a model knows; longer sentences are cut before they reach it
+LONGEST_PROMPT = 4  # ids before a source or a translation
 
 Norm = Literal["post", "pre"]
 Share = Literal["all", "target", "none"]
 Entry = Literal["scaled", "joint"]
+Activation = Literal["relu", "swish"]
+Positions = Literal["fairseq", "fairseq-2", "marian"]
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,15 @@ class ModelConfig:
     dropout: float = 0.3
     norm: Norm = "post"
     share: Share = "all"  # embeddings: source = target = output, only target = output, or all separate
-    causal: bool = True  # a causal encoder reads word by word; a bidirectional one only whole sentences
+    causal: bool = True  # a causal encoder keeps what it computed; a bidirectional one encodes every prefix again
     capsules: CapsuleConfig | None = None
     judge: int = 0  # hidden units of the network that says whether a word will stand; 0: there is none
+    # what only models of other tools have: see convert
+    activation: Activation = "relu"  # of the feed-forward layers
+    positions: Positions = "fairseq"  # how the sines are arranged, and whether they begin at 0 or at 2
+    output_bias: bool = False  # added to the logits
+    begin: tuple[int, ...] = (EOS,)  # what the decoder gets before the translation
+    tag: tuple[int, ...] = ()  # what the encoder gets before the source
 
     def __post_init__(self) -> None:
         vocabularies = {"source_vocabulary": 0, "target_vocabulary": 0}  # 0 in a recipe, where they are not known yet
@@ -66,6 +76,8 @@ class ModelConfig:
             raise UsageError(f"model.width is {self.width}, but must be even and a multiple of heads = {self.heads}")
         if not 0 <= self.dropout < 1:
             raise UsageError(f"model.dropout is {self.dropout}, but must be at least 0 and below 1")
+        _require_ids("model.begin", self.begin, self.target_vocabulary, least=1)
+        _require_ids("model.tag", self.tag, self.source_vocabulary, least=0)
         if self.share == "all" and self.source_vocabulary != self.target_vocabulary:
             raise UsageError(
                 "share = 'all' needs one vocabulary for both languages; use 'target' or 'none', or a joint vocabulary"
@@ -81,3 +93,10 @@ class ModelConfig:
         if isinstance(capsules, dict):
             values = values | {"capsules": {"entry": "joint"} | capsules}  # what models without this setting have
         return build(cls, values, "model")
+
+
+def _require_ids(name: str, ids: tuple[int, ...], vocabulary: int, least: int) -> None:
+    """A few ids of a vocabulary, whose size may not be known yet: 0."""
+    known = all(0 <= token < (vocabulary or math.inf) for token in ids)
+    if not known or not least <= len(ids) <= LONGEST_PROMPT:
+        raise UsageError(f"{name} is {ids!r}, but must be {least} to {LONGEST_PROMPT} ids of the vocabulary")

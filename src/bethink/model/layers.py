@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from bethink.model.config import ModelConfig
+from bethink.model.config import ModelConfig, Positions
 
 Memory = tuple[Tensor, Tensor]  # keys and values, B H S D/H
 Remember = Callable[[Memory], Memory]  # puts new keys and values behind the old ones and returns all of them
@@ -68,11 +68,12 @@ class FeedForward(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.residual = Residual(config)
+        self.activation = F.relu if config.activation == "relu" else F.silu
         self.into = linear(config.width, config.hidden)
         self.out = linear(config.hidden, config.width)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.residual(x, lambda x: self.out(F.relu(self.into(x))))  # type: ignore[no-any-return]
+        return self.residual(x, lambda x: self.out(self.activation(self.into(x))))  # type: ignore[no-any-return]
 
 
 class SelfAttention(nn.Module):
@@ -126,10 +127,17 @@ def linear(inputs: int, outputs: int, *, bias: bool = True) -> nn.Linear:
     return layer
 
 
-def sinusoids(length: int, width: int) -> Tensor:
-    """Fixed positions, length x width: sines in the first half, cosines in the second."""
+def sinusoids(length: int, width: int, kind: Positions = "fairseq") -> Tensor:
+    """Fixed positions, length x width: sines in the first half, cosines in the second.
+
+    fairseq and Marian differ in the rates; models with fairseq's padding begin at place 2.
+    """
+    if kind == "marian":
+        exact = torch.arange(length, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+        return torch.cat([exact.sin(), exact.cos()], dim=1).float()
+    first = 2 if kind == "fairseq-2" else 0
     rates = torch.exp(torch.arange(width // 2) * (-math.log(10000.0) / (width // 2 - 1)))
-    angles = torch.arange(length)[:, None] * rates
+    angles = torch.arange(first, first + length)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 

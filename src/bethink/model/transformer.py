@@ -50,6 +50,7 @@ class Transformer(nn.Module):
         self.output_embedding = (
             embedding(config.target_vocabulary, config.width) if config.share == "none" else self.target_embedding
         )
+        self.output_bias = nn.Parameter(torch.zeros(config.target_vocabulary)) if config.output_bias else None
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         pre = config.norm == "pre"
@@ -60,7 +61,7 @@ class Transformer(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.compiled = False  # whether the fused kernels' layers are compiled, which train/graphs.py decides
         self.positions: Tensor
-        self.register_buffer("positions", sinusoids(LONGEST, config.width), persistent=False)
+        self.register_buffer("positions", sinusoids(LONGEST, config.width, config.positions), persistent=False)
 
     def forward(self, source: Tensor, target: Tensor, path: Tensor) -> Forward:
         """source B I; target B T, the decoder's inputs, beginning with EOS; path B T, source tokens readable at each."""
@@ -113,7 +114,7 @@ class Transformer(nn.Module):
         return self.output_norm(self.capsules.feed_back(states, guide, routing)), routing
 
     def logits(self, output: Tensor) -> Tensor:
-        return F.linear(output, self.output_embedding.weight)
+        return F.linear(output, self.output_embedding.weight, self.output_bias)
 
     def choose(self, output: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """The next token at each row and its probability."""
@@ -123,7 +124,7 @@ class Transformer(nn.Module):
         """The logits of what may come next, in float32: never PAD or UNK, and not EOS as the very first token."""
         logits = self.logits(output).float()
         logits[..., [PAD, UNK]] = -torch.inf
-        logits[..., EOS] = logits[..., EOS].masked_fill(positions == 0, -torch.inf)
+        logits[..., EOS] = logits[..., EOS].masked_fill(positions == len(self.config.begin) - 1, -torch.inf)
         return logits
 
     def _embed(self, table: nn.Embedding, ids: Tensor, positions: Tensor | None) -> Tensor:

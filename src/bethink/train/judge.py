@@ -22,7 +22,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from bethink.analysis.statistics import separation
 from bethink.errors import TrainingError, UsageError
-from bethink.export import CARD, write
+from bethink.export import CARD, write_like
 from bethink.export.restore import load_any
 from bethink.files import write_atomically
 from bethink.folder import WEIGHTS, Folder, find
@@ -143,7 +143,7 @@ def judge(
         "name": folder.name if folder.model.judge else f"{folder.name}-judged",
         "policy": folder.policy if asks else RECOMMENDED,
     }
-    write(made, dataclasses.replace(folder, config={**folder.config, **changes}), to, weights=folder.has(WEIGHTS))
+    write_like(made, dataclasses.replace(folder, config={**folder.config, **changes}), to, weights=folder.has(WEIGHTS))
     if (folder.path / CARD).is_file():  # keep what its makers wrote, the licence above all
         write_atomically(to / CARD, (folder.path / CARD).read_bytes() + JUDGED)
     return verdict

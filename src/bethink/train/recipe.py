@@ -61,6 +61,7 @@ SYSTEMS = {
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 ADDED_LATER = ("model.judge",)
+CONVERTED = ("model.activation", "model.positions", "model.output_bias", "model.begin", "model.tag")
 LEAST = {
     "data": {"toy": 0, "longest": 1, "ratio": 0, "asr_like": 0},
     "text": {"size": 1, "least": 1, "sample": 1},
@@ -268,6 +269,7 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
         **dict.fromkeys(DECIDED_BY_SYSTEM, f"system={'|'.join(SYSTEMS)}"),
         **dict.fromkeys(DECIDED_BY_DATA, "the prepared data"),
         **dict.fromkeys(ADDED_LATER, "'bethink judge', which adds it to a trained model"),
+        **dict.fromkeys(CONVERTED, "'bethink convert', for models of other tools"),
     }
     for key, reason in reasons.items():
         section, setting = key.split(".")
