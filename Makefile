@@ -49,5 +49,5 @@ $(VENV)/.serve: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/.full: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "installing bethink and all it is developed with into $(VENV) …" >&2
-	@$(PIP) -e '.[align,dev,serve,train]'
+	@$(PIP) -e '.[align,convert,dev,serve,train]'
 	@touch $@ $(VENV)/.serve $(VENV)/.light

@@ -30,14 +30,15 @@ LAYERS = [
     ["translator"],
     ["engine_thread", "aio"],
     ["evaluate", "analysis", "serve", "train", "export"],
+    ["convert"],
     ["client"],
     ["cli", "__main__", "simuleval"],
 ]
 RANKS = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
 
-WITH_TORCH = ("model", "train", "export", "backend.torch")
+WITH_TORCH = ("model", "train", "export", "convert", "backend.torch")
 WITH_EXTRAS = (*WITH_TORCH, "serve")
-OPTIONAL = {"torch", "safetensors", "sacrebleu", "sacremoses", "matplotlib", "onnx", "tensorboard", "eflomal"}
+OPTIONAL = {"torch", "safetensors", "sacrebleu", "sacremoses", "matplotlib", "onnx", "tensorboard", "eflomal", "yaml"}
 OPTIONAL |= {"fastapi", "starlette", "uvicorn", "websockets", "prometheus_client", "ray"}
 FOUNDATION = {
     "errors": set(),

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from bethink import __version__
-from bethink.cli import analyze, bench, captions, evaluate, explain, listen, serve, train, translate
+from bethink.cli import analyze, bench, captions, convert, evaluate, explain, listen, serve, train, translate
 from bethink.cli.common import Help
 from bethink.errors import BethinkError, DataError, UsageError, unknown
 
-FAMILIES = (translate, listen, serve, captions, explain, evaluate, analyze, train, bench)
+FAMILIES = (translate, listen, serve, captions, explain, evaluate, analyze, train, convert, bench)
 INTERRUPTED, PIPE_CLOSED = 130, 141  # what a shell reports for the signals SIGINT and SIGPIPE
 
 

@@ -31,7 +31,7 @@ _GLUE = "￭"  # word-final vocabularies: a sign that follows a word without a s
 class Vocabulary(Protocol):
     @property
     def kind(self) -> str:
-        """`word-final`, `sentencepiece` or `words`; load_vocabulary needs it."""
+        """`word-final`, `sentencepiece`, `imported` or `words`; load_vocabulary needs it."""
 
     def __len__(self) -> int: ...
 
@@ -217,6 +217,32 @@ class WordFinalPieces(SentencePieces):
         return text.removesuffix(_SPACE) or _SPACE if text.endswith(_SPACE) else f"{text}·"
 
 
+class ImportedPieces(SentencePieces):
+    """The pieces of another tool's model, renumbered by `convert`: text is cut exactly as that tool cuts it.
+
+    Pieces that only the other language has are control pieces with a text; tags and fillers are unused ones without.
+    """
+
+    kind = "imported"
+
+    def __init__(self, model: bytes, name: str = "the sentencepiece model") -> None:
+        super().__init__(model, name)
+        self._ids = {self._processor.id_to_piece(token): token for token in range(len(self))}
+
+    def encode(self, word: str) -> tuple[int, ...]:
+        """Pieces are looked up by their text, as those tools do: a letter that only the other language has is known."""
+        pieces = self._processor.encode(word, out_type=str)
+        return tuple(self._ids.get(piece, UNK) for piece in pieces) or (UNK,)
+
+    def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
+        text = self.decode(ids)
+        end = next((n for n in range(len(text), 0, -1) if _UNSPACED.match(text[n - 1])), 0)
+        return text[: max(text.rfind(" "), end)]
+
+    def _text(self, token: int) -> str:
+        return "" if self._processor.is_unused(token) else super()._text(token)
+
+
 class Words:
     """A list of words, for tokenised text, where white space separates punctuation too; the first word has id 3.
 
@@ -282,7 +308,9 @@ class Words:
         write_atomically(Path(path), "".join(f"{word}\n" for word in self._words[len(_SPECIAL) :]).encode())
 
 
-_KINDS: dict[str, type[SentencePieces | Words]] = {kind.kind: kind for kind in (WordFinalPieces, SentencePieces, Words)}
+_KINDS: dict[str, type[SentencePieces | Words]] = {
+    kind.kind: kind for kind in (WordFinalPieces, SentencePieces, ImportedPieces, Words)
+}
 
 
 def leaves_word(vocabulary: Vocabulary, token: int) -> bool:
@@ -315,6 +343,9 @@ def alike(one: Vocabulary, other: Vocabulary) -> bool:
 _ATTACHED = re.compile(r"[.,!?;:%…)\]}»”]+|n['’]t|['’](?:s|S|t|re|ve|ll|d|m)")
 _PARTS = re.compile(r"['’]\w+|\w+(?:[-.]\w+)*|[^\w\s]")
 _SIGNS = re.compile(r"[.,!?;:%…)\]}»”]+")
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff60]"
+)  # no word waits
 _OPENING = re.compile(r"[(\[{«“„¿¡$£]+")
 
 
