@@ -51,8 +51,8 @@ def typed(key: str, value: Any, expected: Any) -> Any:
     for kind in kinds:
         if dataclasses.is_dataclass(kind) and not isinstance(value, kinds):
             return build(typing.cast("type[Any]", kind), value, key)
-    for kind in (str, int):
-        if expected == tuple[kind, ...] and isinstance(value, list) and all(type(item) is kind for item in value):
+    for kind, several in ((str, tuple[str, ...]), (int, tuple[int, ...])):
+        if expected == several and isinstance(value, list) and all(type(item) is kind for item in value):
             return tuple(value)
     if expected is float and type(value) is int and abs(value) < 1 << 1000:  # larger ones do not fit a float
         return float(value)
