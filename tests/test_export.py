@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from bethink import folder as folders
 from bethink.backend.onnx import DECODER, ENCODER, OnnxBackend
 from bethink.errors import MissingExtra, ModelError, UsageError
-from bethink.export import CARD, PRECISIONS, export, write
+from bethink.export import CARD, PRECISIONS, export, write_like
 from bethink.export import precision as precisions
 from bethink.export.restore import load_any
 from bethink.folder import CONFIG, GRAPHS, WEIGHTS, Folder
@@ -271,4 +271,7 @@ def test_no_weight_changes_its_sign() -> None:
 def test_an_unknown_precision_becomes_the_plain_one(tmp_path: Path) -> None:
     source = Folder.open(trained(tmp_path / "source"))
     like = dataclasses.replace(source, config={**source.config, "about": {"precision": "bfloat16"}})
-    assert Folder.open(write(load_model(source), like, tmp_path / "made", weights=True)).about["precision"] == "float32"
+    assert (
+        Folder.open(write_like(load_model(source), like, tmp_path / "made", weights=True)).about["precision"]
+        == "float32"
+    )
