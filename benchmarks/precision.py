@@ -22,7 +22,7 @@ from bethink.analysis.forced import follow
 from bethink.analysis.gold import Gold, Side
 from bethink.errors import BethinkError
 from bethink.evaluate import Result, evaluate, load_pairs
-from bethink.export import export, write
+from bethink.export import export, write_like
 from bethink.export.restore import load_any
 from bethink.folder import WEIGHTS, Folder, find
 from bethink.policy import Policy, parse
@@ -87,7 +87,7 @@ def with_weights(name: str, to: Path) -> Path:
     old = Folder.open(find(name))
     if old.has(WEIGHTS):
         return old.path
-    write(load_any(old).eval(), old, to, weights=True)
+    write_like(load_any(old).eval(), old, to, weights=True)
     return to
 
 
