@@ -32,9 +32,8 @@ VERDICTS = {  # what a person who knows both languages says of a translation; on
     "Can you tell me, please, when the next train will go to Munich?": (
         'Right in meaning; "leaves for Munich" would be better English.'
     ),
-    "Ten years ago, we decided to open the old station, which had stood empty for a long time.": (
-        '**Wrong, the opposite.** "Nicht abzureißen" means "not to demolish". The limit on the lag made the model write a verb before '
-        'it had heard one. It guessed "open", and "nicht" is lost.'
+    "Ten years ago, we decided to not tear down the old station, which had stood empty for a long time.": (
+        'Right; "not to tear down" would be better English. With `care=0` it writes "decided to open the old station", the opposite.'
     ),
     "The government has decided to increase taxes this year.": (
         '**Wrong, the opposite.** "Decided to" was written before "nicht" was heard, and the model did not repair it with a "not" after '
@@ -52,9 +51,9 @@ VERDICTS = {  # what a person who knows both languages says of a translation; on
     "Mrs Merkel and Mr Macron met in Strasbourg yesterday.": (
         '**Wrong names.** The first names Angela and Emmanuel became "Mrs" and "Mr".'
     ),
-    "The quasselstri team has, for the third time in a row, won the migrant pocal.": (
-        '**Wrong words.** "Quasselstrippenverein" (an invented club of chatterboxes) is cut short, and "Wanderpokal" (challenge cup) '
-        'became "migrant pocal", which means nothing.'
+    "The Quassel Striang Association won the migration pipelines for the third time in a row.": (
+        '**Wrong words.** "Quasselstrippenverein" (an invented club of chatterboxes) is broken, and "Wanderpokal" (challenge cup) became '
+        '"migration pipelines".'
     ),
     "Can you help me? I lost my key.": "Right.",
     "": "Right: there is nothing to translate.",
