@@ -66,21 +66,29 @@ Token = Annotated[str, Query(max_length=200, description="The part of the key af
 ModelName = Annotated[str, Query(max_length=200, description="Empty means the first of the room.")]
 
 
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorOut} for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)
+}
+
+
 def room_routes(service: Service) -> APIRouter:
     router = APIRouter()
-    refusals: dict[int | str, dict[str, Any]] = {
-        status: {"model": ErrorOut} for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)
-    }
+    _add_management(router, service)
+    _add_listening(router, service)
+    return router
 
-    def found(who: str, name: str, token: str, request: Request) -> Room:
-        """The room; wrong guesses count against the address."""
-        try:
-            return service.open_rooms.find(who, name, token or bearer(request.headers.get("authorization")))
-        except Refusal:
-            service.admit(request.client.host if request.client else "")
-            raise
 
-    @router.post("/v1/rooms", summary="Open a room", status_code=201, response_model=RoomKeys, responses=refusals)
+def _found(service: Service, who: str, name: str, token: str, request: Request) -> Room:
+    """The room; wrong guesses count against the address."""
+    try:
+        return service.open_rooms.find(who, name, token or bearer(request.headers.get("authorization")))
+    except Refusal:
+        service.admit(request.client.host if request.client else "")
+        raise
+
+
+def _add_management(router: APIRouter, service: Service) -> None:
+    @router.post("/v1/rooms", summary="Open a room", status_code=201, response_model=RoomKeys, responses=REFUSALS)
     async def open_room(order: RoomOrder, request: Request) -> Response:
         rooms, models = service.open_rooms, [service.model(name).name for name in order.models or [""]]
         if len(set(models)) < len(models):
@@ -91,9 +99,9 @@ def room_routes(service: Service) -> APIRouter:
         body = {"room": room.name, "models": models, **keys, "link": link, "expiry": rooms.limits.expiry}
         return JSONResponse(body, status_code=201, headers={"Cache-Control": "no-store"})
 
-    @router.get("/v1/rooms/{name}", summary="A room's languages", response_model=RoomOut, responses=refusals)
+    @router.get("/v1/rooms/{name}", summary="A room's languages", response_model=RoomOut, responses=REFUSALS)
     async def room(name: str, request: Request, token: Token = "") -> Response:
-        there = found("listener", name, token, request)
+        there = _found(service, "listener", name, token, request)
         about = {model.name: model.translator.about for model in service.models}
         languages = [
             {
@@ -108,15 +116,17 @@ def room_routes(service: Service) -> APIRouter:
         body = {"room": there.name, **times, "languages": languages, "listeners": there.listeners}
         return JSONResponse(body, headers={"Cache-Control": "no-store"})
 
-    @router.delete("/v1/rooms/{name}", summary="Close a room and delete its text", status_code=204, responses=refusals)
+    @router.delete("/v1/rooms/{name}", summary="Close a room and delete its text", status_code=204, responses=REFUSALS)
     async def close(name: str, request: Request, token: Token = "") -> Response:
-        service.open_rooms.remove(found("speaker", name, token, request))
+        service.open_rooms.remove(_found(service, "speaker", name, token, request))
         return Response(status_code=204)
 
+
+def _add_listening(router: APIRouter, service: Service) -> None:
     @router.get(
         "/v1/rooms/{name}/events",
         summary="The words of a room as they are written",
-        responses=refusals | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+        responses=REFUSALS | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
     async def events(
         name: str,
@@ -126,7 +136,7 @@ def room_routes(service: Service) -> APIRouter:
         after: Annotated[int, Query(ge=-1, le=LARGEST, description="The last event that the listener has.")] = -1,
         last_event_id: Annotated[str, Header(max_length=20)] = "",
     ) -> Response:
-        there = found("listener", name, token, request)
+        there = _found(service, "listener", name, token, request)
         if service.open_rooms.listeners >= service.limits.listeners:
             raise Refusal("full", f"all {service.limits.listeners} places of listeners are taken; try again later")
         last = int(last_event_id) if last_event_id.isascii() and last_event_id.isdecimal() else after
@@ -135,12 +145,12 @@ def room_routes(service: Service) -> APIRouter:
     @router.get(
         "/v1/rooms/{name}/captions.{kind}",
         summary="The captions so far",
-        responses=refusals | {200: {"content": {each.media_type: {} for each in FORMATS.values()}}},
+        responses=REFUSALS | {200: {"content": {each.media_type: {} for each in FORMATS.values()}}},
     )
     async def captions(
         name: str, kind: Literal["vtt", "srt"], request: Request, token: Token = "", model: ModelName = ""
     ) -> Response:
-        words = found("listener", name, token, request).track(model).words()
+        words = _found(service, "listener", name, token, request).track(model).words()
         made = cues((word.at, word.text, last) for word, last in words)
         form = FORMATS[f".{kind}"]
         headers = {"Cache-Control": "no-store", "Content-Disposition": f'inline; filename="{name}.{kind}"'}
@@ -149,13 +159,13 @@ def room_routes(service: Service) -> APIRouter:
     @router.get(
         "/v1/rooms/{name}/qr.svg",
         summary="The link to the listeners' page as a QR code",
-        responses=refusals | {200: {"content": {"image/svg+xml": {}}}},
+        responses=REFUSALS | {200: {"content": {"image/svg+xml": {}}}},
     )
     async def qr(
         name: str, request: Request, token: Token = "", base: Annotated[str, Query(max_length=300)] = ""
     ) -> Response:
         """`base`: the address of the pages, if a proxy puts them under another one than the server sees."""
-        there = found("listener", name, token, request)
+        there = _found(service, "listener", name, token, request)
         origin = "/".join(base.split("/")[:3])
         if base and not service.access.allows_origin(origin, request.headers.get("host", "")):
             raise Refusal("origin", "'base' is not an address of this server; --origin can add it")
@@ -166,8 +176,6 @@ def room_routes(service: Service) -> APIRouter:
             out, kind="svg", scale=8, border=4, light="#fff", title=f"Listen to {there.name}", xmldecl=False
         )
         return Response(out.getvalue(), media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
-
-    return router
 
 
 class Listening(Response):
