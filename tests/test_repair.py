@@ -55,6 +55,12 @@ def test_a_correction_needs_source_and_whole_to_agree(
     assert found == correction
 
 
+def test_a_translation_that_the_model_is_not_sure_of_corrects_nothing() -> None:
+    assert REPAIR is not None
+    found = [REPAIR.correction("Das ist gut.", "That is not good.", "That is good.", sure) for sure in (0.5, 0.6)]
+    assert found == [None, "That is good."]
+
+
 def test_of_a_long_sentence_only_the_clause_is_said_again() -> None:
     assert REPAIR is not None
     long = "After the committee had talked for two days about the budget of the year and all its parts, it did not raise taxes, he said."
@@ -67,7 +73,8 @@ class Doubting:
     def doubtful(self, source: str, said: str) -> bool:
         return len(source) % 2 == 0
 
-    def correction(self, source: str, said: str, whole: str) -> str | None:
+    def correction(self, source: str, said: str, whole: str, sure: float) -> str | None:
+        assert 0 < sure <= 1
         return whole
 
 

@@ -20,7 +20,7 @@ from bethink.text import Boundary, Copier, Joiner, Segmenter, Vocabulary, Word
 from bethink.text.clean import LONGEST_WORD
 from bethink.text.notice import Noticer
 from bethink.text.repair import Repair
-from bethink.trace import ResumePoint, Step, shown, units
+from bethink.trace import ResumePoint, Step, shown, sureness, units
 
 PIECES = re.compile(rf"\S{{1,{LONGEST_WORD}}}\s*|\s+")  # a word or a part of it, and the white space that completes it
 
@@ -114,8 +114,9 @@ class Sentence:
             self._last = steps.pop()
             self._whole = Sentence.of(self._target, self._engine, Offline(), self._words, tidy=self._tidy)
         if self._last and self._whole and self._whole.done:
-            whole = shown(self._whole.take()).strip()
-            correction = self._repair.correction(self._source, self._said, whole)
+            whole = self._whole.take()
+            sure = sureness(whole)
+            correction = self._repair.correction(self._source, self._said, shown(whole).strip(), sure)
             steps.append(replace(self._last, correction=correction))
             self._last = None
         return steps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -172,6 +173,12 @@ def is_doubtful(step: Step) -> bool:
 def shown(steps: Sequence[Step], *, corrections: bool = False) -> str:
     """The target text that a sequence of steps has put before the reader."""
     return "".join(step.text + told(step) * corrections for step in steps if step.action is Action.WRITE)
+
+
+def sureness(steps: Sequence[Step]) -> float:
+    """The geometric mean of the probabilities of the tokens written."""
+    known = [step.confidence for step in steps if step.confidence]
+    return math.exp(math.fsum(map(math.log, known)) / len(known)) if known else 0.0
 
 
 def told(step: Step) -> str:

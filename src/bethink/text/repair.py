@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bethink.text.languages import Language, load
 
+SURE = 0.55  # mean probability of its tokens from which on the translation of a whole sentence is trusted; chosen on development text
 SHORT = 20  # words of a correction that need not be cut
 LEAST = 5  # words that a part must have to be understood
 _CLAUSES = re.compile(r"(?<=[,;:.!?])\s+")
@@ -34,8 +35,10 @@ class Repair:
         """Whether the translation seems to deny something else, or lacks a number."""
         return self._differs(source, said) or bool(self._lost(source, said))
 
-    def correction(self, source: str, said: str, whole: str) -> str | None:
-        """What to add to a doubtful translation; None if the whole sentence is no better."""
+    def correction(self, source: str, said: str, whole: str, sure: float = 1.0) -> str | None:
+        """What to add to a doubtful translation; None if the whole sentence is no better, or the model is not sure of it."""
+        if sure < SURE:
+            return None
         if self._differs(source, said) and self.target.negated(whole) is self.source.negated(source):
             places = self.target.negators(whole)
         elif numbers := self._lost(source, said) & self.target.numbers(whole):
