@@ -33,7 +33,7 @@ UTTERANCE = (
     1200  # characters that may come at once in spite of that, for example when a client sends its open sentence again
 )
 DEBT = 10 * UTTERANCE  # characters; after that much too fast text, a stream counts as speech again 200 seconds later
-SPARE = 8  # streams of pasted text in one round, while somebody speaks
+SPARE = 4  # streams of pasted text in one round, while somebody speaks
 PAUSE = 2.0  # seconds after which somebody who says nothing does not speak any more
 TOKENS = 2  # source tokens in a word, at most, for the estimate of its cost
 WIDE = 16  # decoder rows in a round; from here on a row costs about the same, however many there are

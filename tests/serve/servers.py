@@ -30,12 +30,12 @@ Result = TypeVar("Result")
 class Running:
     """A server in a thread of its own."""
 
-    def __init__(self, model: Model, limits: Limits, access: Access) -> None:
+    def __init__(self, model: Model, limits: Limits, access: Access, prefix: str = "") -> None:
         self.listening = listen("127.0.0.1", 0)
         self.port: int = self.listening.getsockname()[1]
         fresh = Model(model.name, model.translator, AsyncTranslator(model.translator))
         self.service = Service([fresh], limits, access)
-        self.server: Server = server(self.service)
+        self.server: Server = server(self.service, prefix=prefix)
         self.thread = threading.Thread(target=self._run)
         self.failure: BaseException | None = None
 
@@ -71,11 +71,12 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(model: Model, *, access: Access | None = None, **limits: Any) -> Iterator[Running]:
+def running(model: Model, *, access: Access | None = None, prefix: str = "", **limits: Any) -> Iterator[Running]:
     made = Running(
         model,
         Limits(**{"rate": 1e6, "burst": 10**6, "address": 10**6, "lag": 1e6} | limits),
         access or Access("127.0.0.1"),
+        prefix,
     )
     made.start()
     try:

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import http.client
 import json
+import re
 import socket
 import threading
 from pathlib import Path
@@ -16,11 +17,12 @@ import pytest
 
 from bethink import Step, Translator, toy
 from bethink.aio import AsyncTranslator
-from bethink.serve.app import create_app
+from bethink.serve.app import PAGE, create_app
 from bethink.serve.auth import Access
 from bethink.serve.http import _whole
 from bethink.serve.models import Model
 from bethink.serve.protocol import Start
+from bethink.serve.run import listen
 from bethink.serve.service import Service
 from tests.serve.servers import PATIENCE, Running, play, running, until
 from tests.serve.talk import core, shown, steps, whole
@@ -273,7 +275,7 @@ def test_names_and_methods_that_are_not_there(server: Running) -> None:
     assert ask(server, "GET", "/nothing").json["error"]["code"] == "not_found"
     assert ask(server, "GET", "/v1/translate").status == 405
     assert ask(server, "DELETE", "/v1/models").json["error"]["code"] == "method"
-    assert ask(server, "GET", "/health", Host="rebound.example").status == 403
+    assert ask(server, "GET", "/v1/models", Host="rebound.example").status == 403
     assert ask(server, "POST", "/v1/translate", {"text": "te"}, Origin="http://evil.example").status == 403
     assert ask(server, "POST", "/v1/translate", {"text": "te"}, Origin=server.http).status == 200
 
@@ -290,6 +292,58 @@ def test_tokens_guard_all_but_the_page_and_health(model: Model) -> None:
             assert good.status == 200
         assert ask(made, "GET", "/health").status == 200
         assert ask(made, "GET", "/").status == 200
+
+
+def test_load_balancers_and_prometheus_may_use_any_name(server: Running) -> None:
+    for path in ("/health", "/metrics"):
+        assert ask(server, "GET", path, Host="10.0.0.5:8080").status == 200
+        head = ask(server, "HEAD", path, Host="10.0.0.5:8080")
+        assert (head.status, head.body) == (200, b"")
+    assert ask(server, "HEAD", "/v1/models").status == 200
+    assert ask(server, "POST", "/health").headers["Allow"] == "GET, HEAD"
+
+
+def test_tokens_cannot_be_guessed_at_will(model: Model) -> None:
+    with running(model, access=Access("127.0.0.1", token="correct-horse"), rate=0.001, burst=3) as made:
+        guesses = [ask(made, "GET", "/metrics", Authorization=f"Bearer {n}").status for n in range(5)]
+        assert guesses == [401, 401, 401, 429, 429]
+
+
+def test_pages_of_named_origins_may_post(model: Model) -> None:
+    origin = "https://live.example.org"
+    access = Access("127.0.0.1", [origin], token="correct-horse")
+    asking = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization,content-type"}
+    with running(model, access=access) as made:
+        may = ask(made, "OPTIONS", "/v1/translate", Origin=origin, **asking)
+        assert (may.status, may.headers["Access-Control-Allow-Origin"]) == (200, origin)
+        got = ask(made, "POST", "/v1/translate", {"text": "te"}, Origin=origin, Authorization="Bearer correct-horse")
+        assert (got.status, got.headers["Access-Control-Allow-Origin"]) == (200, origin)
+        wrong = ask(made, "POST", "/v1/translate", {"text": "te"}, Origin=origin)
+        assert (wrong.status, wrong.headers["Access-Control-Allow-Origin"]) == (401, origin)
+        other = ask(made, "OPTIONS", "/v1/translate", Origin="https://evil.example", **asking)
+        assert (other.status, other.headers["Access-Control-Allow-Origin"]) == (400, None)
+
+
+def test_a_proxy_with_a_path_prefix_and_https(model: Model) -> None:
+    """The proxy takes the prefix away and says that it speaks HTTPS; requests and sockets arrive as without it."""
+    access = Access("127.0.0.1", ["https://live.example.org"])
+    forwarded = {"Host": "live.example.org", "X_Forwarded_Proto": "https", "X_Forwarded_For": "192.0.2.7"}
+    with running(model, access=access, prefix="/live") as made:
+        for path in ("/", "/app.js", "/health", "/v1/models", "/metrics"):
+            assert ask(made, "GET", path, **forwarded).status == 200
+        assert ask(made, "GET", "/v1/translate", **forwarded).status == 405
+        assert ask(made, "POST", "/v1/translate", {"text": "te"}, **forwarded).status == 200
+        assert ask(made, "GET", "/openapi.json", **forwarded).json["servers"] == [{"url": "/live"}]
+        assert play(lambda: whole(made.url))[-1]["type"] == "final"
+    page = (PAGE / "index.html").read_text(encoding="utf-8")
+    assert not re.findall(r'(?:src|href)="/', page)  # the page asks relative to itself
+
+
+def test_all_addresses_include_those_of_ipv4() -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    with listen("::", 0) as listening:
+        socket.create_connection(("127.0.0.1", listening.getsockname()[1]), timeout=PATIENCE).close()
 
 
 def test_requests_are_counted_by_address(model: Model) -> None:

@@ -97,6 +97,13 @@ def add(verbs: Verbs) -> None:
         type=Path,
         help="keep the text of rooms in this folder, so that they survive a restart",
     )
+    made.add_argument(
+        "--prefix",
+        type=_prefix,
+        default="",
+        metavar="PATH",
+        help="the path under which the proxy offers the server, as in /live, and which it takes away before it passes a request on",
+    )
     made.add_argument("--verbose", action="store_true", help="log when streams begin and end")
     for name, what in LIMITS.items():
         made.add_argument(
@@ -142,9 +149,20 @@ def run(args: argparse.Namespace) -> int:
                 "bethink: anyone who can reach this address can use it; --token-file makes a token necessary",
                 file=sys.stderr,
             )
+        if access.any_host:
+            print(
+                "bethink: it answers to any host name, also to one that a foreign page points at it; --origin names yours",
+                file=sys.stderr,
+            )
         service = Service(models, limits, access, marks, rooms)
-        server(service, proxy=args.proxy).run(sockets=[listening])
+        server(service, proxy=args.proxy, prefix=args.prefix).run(sockets=[listening])
     return 0
+
+
+def _prefix(text: str) -> str:
+    if not text.startswith("/") or not text.isascii() or not text.isprintable() or set(text) & set(" ?#"):
+        raise argparse.ArgumentTypeError(f"'{text}' must be a path that begins with a slash, as in /live")
+    return text.rstrip("/")
 
 
 def _port(text: str) -> int:

@@ -7,10 +7,12 @@ import mimetypes
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI, Request, WebSocket
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
@@ -25,7 +27,8 @@ from bethink.serve.socket import serve_socket
 
 PAGE = Path(__file__).parent / "page"
 ABOUT = "The HTTP side of bethink. Live text goes through the WebSocket at /v1/stream, described in docs/protocol.md."
-METHODS = {"/v1/translate": "POST", "/v1/models": "GET", "/v1/rooms": "POST", "/health": "GET", "/metrics": "GET"}
+METHODS = {"/v1/translate": "POST", "/v1/models": "GET, HEAD", "/v1/rooms": "POST"}
+METHODS |= {"/health": "GET, HEAD", "/metrics": "GET, HEAD"}
 ROOM = re.compile(r"v1/rooms/[^/]+(/events|/captions\.\w+|/qr\.svg)?")
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 
@@ -55,6 +58,12 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
         title="bethink", version=__version__, description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
     )
     app.add_middleware(AccessMiddleware, service=service)
+    if service.access.origins:  # outside: a browser asks first, without the token, whether it may ask
+        allowed: dict[str, Any] = {
+            "allow_methods": ["GET", "POST", "DELETE"],
+            "allow_headers": ["Authorization", "Content-Type"],
+        }
+        app.add_middleware(CORSMiddleware, allow_origins=sorted(service.access.origins), **allowed)
     app.include_router(routes(service))
     app.include_router(room_routes(service))
     _add_errors(app, service)

@@ -72,9 +72,9 @@ class Access:
     """Checks the host name, the origin and the token of a request."""
 
     def __init__(self, host: str, origins: Iterable[str] = (), token: str | None = None) -> None:
-        self._origins = frozenset(_origin(origin) for origin in origins)
-        self._names = {_split(origin).hostname for origin in self._origins}
-        self._anywhere = not is_local(host) and not self._origins
+        self.origins = frozenset(_origin(origin) for origin in origins)
+        self._names = {_split(origin).hostname for origin in self.origins}
+        self._anywhere = not is_local(host) and not self.origins
         self._token = token
 
     def allows_host(self, host: str) -> bool:
@@ -83,10 +83,15 @@ class Access:
 
     def allows_origin(self, origin: str | None, host: str) -> bool:
         """Whether a page of this origin may use the server; programs other than browsers send no origin."""
-        if origin is None or origin in self._origins:
+        if origin is None or origin in self.origins:
             return True
         asked = _split(origin)
         return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.allows_host(host)
+
+    @property
+    def any_host(self) -> bool:
+        """Whether the server answers to every host name, because it was told none."""
+        return self._anywhere
 
     @property
     def needs_token(self) -> bool:

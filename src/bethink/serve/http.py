@@ -105,18 +105,21 @@ def routes(service: Service) -> APIRouter:
             return Events(first, messages, service.limits.slow)
         return JSONResponse(await _whole(service, start, order.text, address, request.is_disconnected))
 
+    @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models", summary="The models that are served", response_model=ModelsOut, responses=refusals)
     async def models() -> Response:
         return JSONResponse({"models": [model.describe() for model in service.models]})
 
     unhealthy: dict[int | str, dict[str, Any]] = {503: {"model": HealthOut}}
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health", summary="Whether a translation works now", response_model=HealthOut, responses=unhealthy)
     async def health() -> Response:
         status = await service.health()
         body = {"status": status, "streams": len(service.streams)}
         return JSONResponse(body, status_code=200 if status == "ready" else 503, headers={"Cache-Control": "no-store"})
 
+    @router.head("/metrics", include_in_schema=False)
     @router.get("/metrics", summary="Prometheus metrics", response_class=PlainTextResponse, responses=refusals)
     async def metrics() -> Response:
         return Response(service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -19,6 +19,7 @@ POLICY = (
     "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 ROOMS = "/v1/rooms/"
+WATCHED = ("/health", "/metrics")  # asked by load balancers and Prometheus, under whatever name they know
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -60,8 +61,9 @@ class AccessMiddleware:
 
     def _check(self, scope: Scope) -> None:
         headers, access = Headers(scope=scope), self._service.access
-        host, path = headers.get("host", ""), scope["path"]
-        if not access.allows_host(host):
+        host, path = headers.get("host", ""), scope["path"].removeprefix(scope.get("root_path", ""))
+        watched = scope["type"] == "http" and path in WATCHED and scope["method"] in ("GET", "HEAD")
+        if not (watched or access.allows_host(host)):
             raise Refusal("origin", "this server does not answer to that host name; --origin can add it")
         asks = scope["type"] == "websocket" or scope["method"] not in ("GET", "HEAD")
         if asks and not access.allows_origin(headers.get("origin"), host):
@@ -72,7 +74,7 @@ class AccessMiddleware:
             return  # other refusals are sent on the socket, where a browser can read them
         if path.startswith(ROOMS):
             return  # rooms have their own tokens, and only wrong ones count against an address
-        if path.startswith("/v1/"):
+        if path.startswith(("/v1/", "/metrics")):
             self._service.admit((scope.get("client") or ("",))[0])
         if path.startswith(("/v1/", "/metrics")) and not access.allows_token(bearer(headers.get("authorization"))):
             raise Refusal("unauthorized", "this server requires its token, as in: Authorization: Bearer TOKEN")

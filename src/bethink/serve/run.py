@@ -58,8 +58,9 @@ def listen(host: str, port: int) -> socket.socket:
     """The listening socket; port 0 takes a free port. Also raises the limit on open files."""
     _raise_file_limit()
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()  # all addresses of the machine, those of IPv4 too
     try:
-        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         number = error.errno or 0  # below 0: the host name is unknown
         reason = (error.strerror or str(error)).partition(" (while")[0].lower()
@@ -75,8 +76,8 @@ def listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def server(service: Service, *, proxy: str | None = None) -> Server:
-    """`proxy`: the address of a reverse proxy whose X-Forwarded-For is trusted."""
+def server(service: Service, *, proxy: str | None = None, prefix: str = "") -> Server:
+    """`proxy`: the address of a reverse proxy whose X-Forwarded-For is trusted; `prefix`: the path that it takes away."""
     config = uvicorn.Config(
         create_app(service),
         http=type("HTTP", (DeadlineHTTP,), {"deadline": service.limits.start}),
@@ -88,6 +89,7 @@ def server(service: Service, *, proxy: str | None = None) -> Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        root_path=prefix,
         proxy_headers=proxy is not None,
         forwarded_allow_ips=proxy,
         timeout_graceful_shutdown=5,
