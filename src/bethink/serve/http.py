@@ -103,7 +103,7 @@ def routes(service: Service) -> APIRouter:
                 messages
             )  # a refusal must become an HTTP status, so it must come before the stream begins
             return Events(first, messages, service.limits.slow)
-        return JSONResponse(await _whole(service, start, order.text, address, request.is_disconnected))
+        return JSONResponse(await _whole(service, start, order.text, request.is_disconnected, address))
 
     @router.head("/v1/models", include_in_schema=False)
     @router.get("/v1/models", summary="The models that are served", response_model=ModelsOut, responses=refusals)
@@ -137,7 +137,7 @@ async def _messages(service: Service, start: Start, text: str, address: str) -> 
 
 
 async def _whole(
-    service: Service, start: Start, text: str, address: str, gone: Callable[[], Awaitable[bool]]
+    service: Service, start: Start, text: str, gone: Callable[[], Awaitable[bool]], address: str = ""
 ) -> Message:
     """The translation of a whole text in one answer; ends early if the client has left. Steps are not kept."""
     sentences: list[Message] = []
