@@ -311,6 +311,7 @@ def test_a_server_with_a_token_asks_for_it(
     page.goto(serving("--token-file", str(tmp_path / "token")).url)
     page.get_by_label("Token").fill("wrong")
     page.get_by_role("button", name="Connect").click()
+    page.get_by_text("this token is wrong").wait_for()
     page.get_by_label("Token").fill("open-sesame")
     page.get_by_role("button", name="Connect").click()
     page.locator('#status[data-state="ready"]').wait_for()

@@ -18,6 +18,8 @@ import * as server from "./server.js";
 
 /** @typedef {import("./samples.js").Model} Model */
 
+const UNDO = 60000; // ms for which a dropped talk can be brought back
+
 export class App {
   /** @param {Model[]} models */
   constructor(models) {
@@ -32,7 +34,7 @@ export class App {
     this.player = new Player((text) => this.session.feed(text), () => this.playing());
     this.dictation = new Dictation((text) => this.session.feed(text), (text) => void ($("interim").textContent = text), (on, trouble) => this.listening(on, trouble));
     this.captions = new Captions({
-      stage: $("captions-view"), text: $("captions-text"), source: $("captions-source"), opener: $("captions"), leave: $("captions-leave"),
+      stage: $("captions-view"), text: $("captions-text"), source: $("captions-source"), opener: $("captions"), input: $("captions-input"),
       others: /** @type {HTMLElement[]} */ ([...document.querySelectorAll(".top, .stage, .skip")]),
     });
     /** @type {Set<import("./transcript.js").Sentence>} */
@@ -43,6 +45,8 @@ export class App {
     this.following = true; // the newest words, until the reader scrolls away from them
     this.policy = this.model.policy;
     this.room = new Room(this);
+    /** @type {{session: Session, model: Model, timer: number} | undefined} */
+    this.dropped = undefined; // the talk before, which can be brought back
     this.session = this.connect();
     this.choose(this.model);
     wire(this);
@@ -76,19 +80,68 @@ export class App {
     if (samples.length) $("welcome-play-text").textContent = `Play “${samples[0].title}”`;
   }
 
-  begin() {
+  /** Begin a new talk; the one before can be brought back for a while.
+   * @param {Model} [model] */
+  begin(model) {
     this.player.stop();
     this.playing();
+    this.drop();
+    if (model) this.choose(model);
+    this.empty();
+    $("welcome").hidden = false;
+    this.following = $("jump").hidden = true;
+    this.session = this.connect();
+    this.captions.update(this.session.transcript);
+  }
+
+  /** Keep the talk for a while, and offer to bring it back. */
+  drop() {
+    this.forget();
+    const { session, model } = this;
+    session.listener = { state() {}, changed() {}, fed() {}, refusedPolicy() {} };
+    if (!session.transcript.count || session.buffer.room) return session.close(); // a room has one speaker at a time
+    this.dropped = { session, model, timer: setTimeout(() => this.forget(), UNDO) };
+    $("undo").hidden = false;
+  }
+
+  forget() {
+    clearTimeout(this.dropped?.timer);
+    this.dropped?.session.close();
+    this.dropped = undefined;
+    $("undo").hidden = true;
+  }
+
+  /** Bring the last talk back. */
+  undo() {
+    if (!this.dropped) return;
+    const { session, model, timer } = this.dropped;
+    clearTimeout(timer);
+    this.dropped = undefined;
     this.session.close();
+    this.player.stop();
+    this.playing();
+    this.empty();
+    this.choose(model);
+    /** @type {HTMLSelectElement} */ ($("model")).value = model.name;
+    this.session = session;
+    session.listener = this;
+    session.connection.tell();
+    const { folded, sentences } = session.transcript;
+    this.rows.fold(folded, folded);
+    for (const sentence of sentences) this.stale.add(sentence);
+    $("welcome").hidden = $("undo").hidden = true;
+    this.following = true;
+    $("clear").focus();
+    this.refresh();
+  }
+
+  /** Clear everything that shows a talk. */
+  empty() {
     this.inspector.hide();
     this.rows.clear();
     this.panel.clear();
     this.announcer.clear();
     this.stale.clear();
-    $("welcome").hidden = false;
-    this.following = $("jump").hidden = true;
-    this.session = this.connect();
-    this.captions.update(this.session.transcript);
   }
 
   connect() {
@@ -151,14 +204,16 @@ export class App {
     for (const sentence of this.stale) this.rows.update(sentence);
     this.stale.clear();
     this.rows.fold(this.session.transcript.fold(), this.session.transcript.folded);
-    this.rows.wait(this.session.ahead, !this.session.connection.up);
+    const { ahead } = this.session;
+    const words = ahead.match(/\S+/g)?.length ?? 0;
+    this.rows.wait(ahead, words, !this.session.connection.up);
     this.inspector.refresh();
     const list = noted(this.session.transcript.sentences);
     $("noted").hidden = list.length === 0;
     $("noted-list").textContent = list.join(" · ");
     this.follow();
     this.redraw();
-    this.panel.measure(this.session.transcript.sentences);
+    this.panel.measure(this.session.transcript.sentences, words);
     this.captions.update(this.session.transcript);
   }
 
@@ -185,6 +240,11 @@ export class App {
   mode(mode) {
     for (const pane of document.querySelectorAll(".pane")) /** @type {HTMLElement} */ (pane).hidden = /** @type {HTMLElement} */ (pane).dataset.mode !== mode;
     if (mode !== "dictate" && this.dictation.on) this.dictation.stop();
+    if (mode !== "play" && this.player.playing) {
+      this.player.stop();
+      this.playing();
+      this.session.feed("\n"); // what is typed now is a sentence of its own
+    }
   }
 
   async play() {

@@ -5,13 +5,16 @@ import { element } from "./dom.js";
 /** @typedef {import("./transcript.js").Transcript} Transcript */
 
 const SHOWN = 3; // sentences
+const IDLE = 4000; // ms after which the bar is hidden
 
 export class Captions {
-  /** @param {{stage: HTMLElement, text: HTMLElement, source: HTMLElement, others: HTMLElement[], opener: HTMLElement, leave: HTMLElement}} parts */
+  /** @param {{stage: HTMLElement, text: HTMLElement, source: HTMLElement, others: HTMLElement[], opener: HTMLElement, input: HTMLElement}} parts */
   constructor(parts) {
     this.parts = parts;
     this.scale = 1;
     this.both = false;
+    this.timer = 0;
+    for (const sign of ["pointermove", "pointerdown", "keydown", "focusin"]) parts.stage.addEventListener(sign, () => this.wake());
     /** @type {WakeLockSentinel | undefined} */
     this.lock = undefined;
   }
@@ -23,9 +26,17 @@ export class Captions {
   enter() {
     this.parts.stage.hidden = false;
     for (const other of this.parts.others) other.inert = true;
-    this.parts.leave.focus();
+    this.parts.input.focus(); // whoever was typing goes on typing
+    this.wake();
     this.stayAwake();
     this.parts.opener.setAttribute("aria-pressed", "true");
+  }
+
+  /** Someone is there: show the bar until nobody was for a while. */
+  wake() {
+    this.parts.stage.classList.remove("idle");
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.parts.stage.classList.add("idle"), IDLE);
   }
 
   /** A screen that nobody touches for an hour must not go dark. */

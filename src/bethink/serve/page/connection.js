@@ -167,6 +167,12 @@ export class Connection {
     this.timer = setTimeout(() => this.connect(), wait * 1000);
   }
 
+  /** Say once more how things are, to a listener that was away. */
+  tell() {
+    if (this.up) this.listener.state("ready", "connected");
+    else if (this.resting) this.rest();
+  }
+
   /** The network came back: do not sit out the pause. */
   hurry() {
     if (!this.socket && !this.resting && !this.closed) this.connect();

@@ -1,10 +1,10 @@
 /** What happens when someone clicks, moves or types something. */
 
 import { compose } from "./compose.js";
-import { recogniser } from "./dictate.js";
+import { obstacle, recogniser } from "./dictate.js";
 import { $, OWN } from "./dom.js";
 import { copy, download } from "./save.js";
-import { plain, srt } from "./srt.js";
+import { bilingual, plain, srt } from "./srt.js";
 
 /** @typedef {import("./app.js").App} App */
 
@@ -23,8 +23,7 @@ function wireModels(app) {
   select.hidden = app.models.length < 2;
   for (const { name } of app.models) select.add(new Option(name, name));
   select.addEventListener("change", () => {
-    app.choose(app.models[select.selectedIndex]);
-    app.begin();
+    app.begin(app.models[select.selectedIndex]);
   });
 }
 
@@ -33,6 +32,10 @@ function wireInput(app) {
   $("dock").addEventListener("submit", (event) => event.preventDefault());
   for (const radio of document.querySelectorAll('input[name="mode"]')) radio.addEventListener("change", () => app.mode(/** @type {HTMLInputElement} */ (radio).value));
   $("mode-dictate").hidden = !recogniser();
+  if (obstacle()) {
+    /** @type {HTMLButtonElement} */ ($("dictate")).disabled = true;
+    $("dictate-hint").textContent = obstacle();
+  }
   const rate = /** @type {HTMLInputElement} */ ($("rate"));
   rate.addEventListener("input", () => {
     app.player.rate = Number(rate.value);
@@ -44,6 +47,11 @@ function wireInput(app) {
   $("dictate").addEventListener("click", () => (app.dictation.on ? app.dictation.stop() : app.dictation.start(app.rows.languages.source)));
   $("finish").addEventListener("click", () => app.finish());
   $("clear").addEventListener("click", () => app.begin());
+  $("undo").addEventListener("click", () => app.undo());
+  window.addEventListener("beforeunload", (event) => {
+    const { transcript, buffer } = app.session;
+    if (transcript.count && !buffer.room) event.preventDefault(); // the browser asks whether to leave: the talk is kept nowhere else
+  });
   $("tune").addEventListener("click", () => $("tune").setAttribute("aria-expanded", String($("policy-panel").classList.toggle("open"))));
 }
 
@@ -62,6 +70,7 @@ function wireTranscript(app) {
   $("sheet-close").addEventListener("click", () => app.inspector.release());
   $("copy").addEventListener("click", async () => app.flash("copy", (await copy(plain(app.session.transcript.all()))) ? "Copied" : "Not allowed"));
   $("save-text").addEventListener("click", () => download("translation.txt", "text/plain", plain(app.session.transcript.all())));
+  $("save-both").addEventListener("click", () => download("both.txt", "text/plain", bilingual(app.session.transcript.all())));
   $("save-srt").addEventListener("click", () => download("translation.srt", "application/x-subrip", srt(app.session.transcript.all())));
 }
 

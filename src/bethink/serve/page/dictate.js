@@ -27,6 +27,12 @@ export function recogniser() {
   return scope.SpeechRecognition ?? scope.webkitSpeechRecognition;
 }
 
+/** Why dictation cannot work on this page, or an empty text.
+ * @returns {string} */
+export function obstacle() {
+  return window.isSecureContext ? "" : "Browsers listen only on pages with HTTPS. Open this page under an https:// address, or on the machine that serves it.";
+}
+
 export class Dictation {
   /** @param {(text: string) => void} feed @param {(text: string) => void} interim @param {(on: boolean, trouble: string) => void} changed */
   constructor(feed, interim, changed) {

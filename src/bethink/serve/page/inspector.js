@@ -54,11 +54,11 @@ class Panel {
     if (this.history.length > HISTORY) this.history.shift();
   }
 
-  /** @param {Sentence[]} sentences the last ones */
-  measure(sentences) {
+  /** @param {Sentence[]} sentences the last ones @param {number} [ahead] words that the server has not read yet */
+  measure(sentences, ahead = 0) {
     const open = sentences.at(-1);
     const [words, unit, time, curve] = this.figures;
-    const behind = open?.behind ?? 0;
+    const behind = (open?.behind ?? 0) + ahead;
     words.textContent = String(behind);
     unit.textContent = behind === 1 ? "word behind" : "words behind";
     const recent = sentences.slice(-RECENT).flatMap((sentence) => sentence.target).slice(-RECENT);

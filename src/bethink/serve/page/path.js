@@ -78,9 +78,9 @@ function cells(sentence, width, height) {
 
 /** @param {Sentence} sentence @param {number} height @param {number} place @returns {SVGElement[]} */
 function rowLabels(sentence, height, place) {
-  const every = Math.ceil(11 / height);
+  const every = Math.ceil(11 / height); // lines of type must not overlap
   return sentence.target.flatMap((word, row) =>
-    row % every && row !== place ? [] : [svg("text", { class: row === place ? "label on" : "label", x: -8, y: round((row + 0.5) * height + 3.5), "text-anchor": "end" }, short(word.text.trim(), 13))],
+    (row % every || (place >= 0 && Math.abs(row - place) < every)) && row !== place ? [] : [svg("text", { class: row === place ? "label on" : "label", x: -8, y: round((row + 0.5) * height + 3.5), "text-anchor": "end" }, short(word.text.trim(), 13))],
   );
 }
 

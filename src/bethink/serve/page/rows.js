@@ -10,6 +10,7 @@ import { glyph } from "./path.js";
  */
 
 const FOLD = 25; // sentences under one heading
+const MANY = 20; // words; fewer need no counting
 
 export class Rows {
   /** @param {HTMLElement} rows @param {HTMLElement} folds @param {{source: string, target: string}} languages codes, for `lang` */
@@ -45,12 +46,13 @@ export class Rows {
     row.glyph.setAttribute("aria-label", `Path of sentence ${sentence.number + 1}`);
   }
 
-  /** Text that was fed and is not read yet: while the connection is down, or after a long paste.
-   * @param {string} text @param {boolean} lost */
-  wait(text, lost) {
+  /** Text that was fed and is not read yet, its beginning first: while the connection is down, or after a long paste.
+   * @param {string} text @param {number} words in it @param {boolean} lost */
+  wait(text, words, lost) {
     const shown = text.trim();
-    /** @type {HTMLElement} */ (this.ahead.lastElementChild).textContent = lost ? "Kept until the server is back." : "";
-    /** @type {HTMLElement} */ (this.ahead.firstElementChild).textContent = shown.length > 400 ? `… ${shown.slice(-400)}` : shown;
+    const left = words > MANY ? `${words.toLocaleString("en")} words still to translate.` : "";
+    /** @type {HTMLElement} */ (this.ahead.lastElementChild).textContent = lost ? "Kept until the server is back." : left;
+    /** @type {HTMLElement} */ (this.ahead.firstElementChild).textContent = shown.length > 400 ? `${shown.slice(0, 400).replace(/\s+\S*$/, "")} …` : shown;
     if (shown) this.rows.append(this.ahead);
     else this.ahead.remove();
   }

@@ -26,7 +26,7 @@ export async function models(trouble, form) {
     const response = await fetch("v1/models", { headers: token() ? { Authorization: `Bearer ${token()}` } : {} }).catch(() => null);
     if (response?.ok) return (await response.json()).models;
     if (response?.status === 401) {
-      trouble("this server requires its token");
+      trouble(token() ? "this token is wrong; enter it again" : "this server requires its token");
       await asked(form);
     } else {
       trouble("the server does not answer; trying again …");

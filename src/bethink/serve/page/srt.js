@@ -65,6 +65,12 @@ export function srt(sentences) {
     .join("\n");
 }
 
+/** Both languages: each sentence as it was said, its translation on the next line, then an empty line.
+ * @param {TimedSentence[]} sentences @returns {string} */
+export function bilingual(sentences) {
+  return sentences.map((sentence) => `${sentence.source}\n${plain([sentence]) || "\n"}`).join("\n");
+}
+
 /** One sentence per line.
  * @param {TimedSentence[]} sentences @returns {string} */
 export function plain(sentences) {
