@@ -100,7 +100,7 @@ def add(verbs: Verbs) -> None:
     made.add_argument(
         "--prefix",
         type=_prefix,
-        default="",
+        default="/",
         metavar="PATH",
         help="the path under which the proxy offers the server, as in /live, and which it takes away before it passes a request on",
     )
