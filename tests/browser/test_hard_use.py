@@ -96,6 +96,15 @@ def test_a_large_zoom_leaves_room_for_the_transcript(visit: Any) -> None:
     assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+@pytest.mark.parametrize("width", [720, 900, 1100])
+def test_all_buttons_are_in_the_window(visit: Any, width: int) -> None:
+    page = visit(viewport={"width": width, "height": 700}).page
+    page.locator("#undo").evaluate("one => (one.hidden = false)")
+    box = page.locator("#captions").bounding_box()
+    assert box["x"] + box["width"] <= width
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
 def test_forced_colours_show_the_chosen_mode(visit: Any) -> None:
     page = visit(forced_colors="active").page
     chosen, other = (
