@@ -126,8 +126,6 @@ def judge(
     folder = Folder.open(find(model))
     if to.exists():
         raise UsageError(f"{to} already exists; remove it or choose another folder")
-    if not folder.model.causal:
-        raise UsageError(f"the model in {folder.path} reads whole sentences only; there is nothing to judge")
     torch.manual_seed(seed)
     plain, place = load_any(folder).eval(), devices.choose(device)
     translator = Translator(folder.path, device=device if folder.has(WEIGHTS) else None, threads=threads)
@@ -180,7 +178,8 @@ def gather(model: Transformer, translations: Sequence[LiveTranslation], seed: in
             pad_sequence([torch.tensor(getattr(one, name)) for _, one in batch], True, PAD).to(place)
             for name in ("source", "target", "path")
         )
-        found += _proposals(model, source, target, path, numbers, generator)
+        propose = _proposals if model.config.causal else _proposals_of_prefixes
+        found += propose(model, source, target, path, numbers, generator)
         seen += len(batch)
         progress("weighing its words", seen, len(translations))
     if not found:
@@ -222,6 +221,43 @@ def _proposals(
         counts = (target != PAD) & (near < lengths) & (candidate != EOS)  # a premature end is never written
         left = untranslated(degrees, near) if degrees is not None else (torch.zeros_like(confidence),) * 2
         scalars = torch.stack([confidence.log(), *(amount.log1p() for amount in left)], dim=-1)
+        yield Examples(
+            torch.cat([output, scalars], dim=-1)[counts].half().cpu(),
+            (candidate == whole)[counts].cpu(),
+            numbers[:, None].expand_as(target)[counts.cpu()],
+        )
+
+
+def _proposals_of_prefixes(
+    model: Transformer, source: Tensor, target: Tensor, path: Tensor, numbers: Tensor, generator: torch.Generator
+) -> Iterator[Examples]:
+    """The same with a bidirectional encoder: all rows of a pass see one prefix, so those count whose token was written near it."""
+    begin, tag = (
+        torch.tensor(ids, device=source.device).expand(len(source), -1)
+        for ids in (model.config.begin, model.config.tag)
+    )
+    ids, inputs = torch.cat([tag.long(), source], dim=1), torch.cat([begin, target[:, :-1]], dim=1)
+    first = begin.shape[1] - 1  # the row that proposes the first token
+    places = torch.arange(inputs.shape[1], device=source.device).expand_as(inputs)
+    lengths = (source != PAD).sum(dim=1)
+
+    def propose(prefix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        readable = readable_mask((prefix + tag.shape[1])[:, None].expand_as(inputs), ids.shape[1])
+        held = model.source_memory(model.encode(model.embed_source(ids), readable[:, None, :1]))
+        output, _ = model.read_out(model.decode(model.embed_target(inputs), held.cross, readable), None, readable)
+        candidate, confidence = model.choose(output, places)
+        return output[:, first:], candidate[:, first:], confidence[:, first:]
+
+    whole = propose(lengths)[1]
+    for _ in range(PROPOSALS):
+        written = (
+            torch.rand(len(source), 1, generator=generator, device=source.device) * (target != PAD).sum(1)[:, None]
+        )
+        prefix = _nearby(path.gather(1, written.long()), lengths[:, None], generator).squeeze(1)
+        output, candidate, confidence = propose(prefix)
+        near = (path - prefix[:, None]).abs() < NEARBY
+        counts = (target != PAD) & near & (prefix < lengths)[:, None] & (candidate != EOS)
+        scalars = torch.stack([confidence.log(), *[torch.zeros_like(confidence)] * 2], dim=-1)
         yield Examples(
             torch.cat([output, scalars], dim=-1)[counts].half().cpu(),
             (candidate == whole)[counts].cpu(),
