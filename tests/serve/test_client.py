@@ -156,7 +156,9 @@ def test_the_examples_of_the_page_run_as_written(capsys: pytest.CaptureFixture[s
             exec(example.replace("127.0.0.1:8080", f"127.0.0.1:{made.port}"), {})  # noqa: S102 - it is ours
     text = "Guten Morgen, meine Damen und Herren!"
     said = [model.translator.translate(text), model.translator.translate(text, "wait-k:k=3")]
-    assert capsys.readouterr().out == "".join(said)
+    out, _, link = capsys.readouterr().out.partition("Listen at ")  # the example of a room
+    assert out == "".join(said)
+    assert link.startswith(f"{made.http}/listen.html#")
 
 
 def test_policies_change_and_wrong_ones_are_raised(server: Running) -> None:
