@@ -31,6 +31,7 @@ VERBS = (
     "distill",
     "judge",
     "export",
+    "convert",
     "bench",
 )
 
@@ -238,7 +239,7 @@ def test_threads_have_a_bound(
         "serve": ["--port", "0", *named],
         "bench": named,
         "judge": [str(model), "--source", str(text), "--to", "o"],
-        "analyze": ["speed", *named],
+        "analyze": ["robustness", "--source", str(text), "--target", str(references), *named],
     }[verb]
     assert main([verb, *argv, "--threads", threads]) == 2
     assert sentence(capsys).startswith(f"threads is {threads}, expected 1 to ")

@@ -54,7 +54,7 @@ def test_a_step_of_the_socket_is_the_step_of_the_translator(
         assert (step.n, step.offset, step.end) == (own.n, own.offset, own.end)
         assert step.at is not None
         assert step.lag is not None
-        assert 0 <= step.lag <= step.at
+        assert step.lag >= 0  # until the step is sent, so it may be longer than `at`, when the step was made
 
 
 def test_read_steps_say_how_far_in_the_text(server: Running) -> None:

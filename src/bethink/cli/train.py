@@ -193,8 +193,6 @@ def run_judge(args: argparse.Namespace) -> int:
     with _extra("training a judge"):
         from bethink.train.judge import judge, sample_lines
     chosen = sample_lines(Path(args.source), args.lines, args.seed, Path(args.folder))
-    if len(chosen) < FEW:
-        print(f"bethink: {len(chosen)} lines are few for a judge; better give it a few thousand", file=sys.stderr)
     with bars() as progress:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
         verdict = judge(Path(args.folder), chosen, Path(args.to), progress=progress, **options)
@@ -204,6 +202,8 @@ def run_judge(args: argparse.Namespace) -> int:
         f"model's confidence {confidence}",
         file=sys.stderr,
     )
+    if len(chosen) < FEW:
+        print(f"{len(chosen)} lines are few for a judge; better give it a few thousand", file=sys.stderr)
     if not verdict.helps:
         print(
             "the judge is no better than confidence; train it with more lines of the kind to be translated",
