@@ -29,7 +29,7 @@ SENTENCES = {
 }
 VERDICTS = {  # what a person who knows both languages says of a translation; one that is not here has not been checked
     "Good morning, ladies and gentlemen.": "Right.",
-    "Can you tell me, please, when the next train will go to Munich?": (
+    "Can you tell me when the next train will go to Munich, please?": (
         'Right in meaning; "leaves for Munich" would be better English.'
     ),
     "Ten years ago, we decided to not tear down the old station, which had stood empty for a long time.": (
@@ -45,7 +45,7 @@ VERDICTS = {  # what a person who knows both languages says of a translation; on
     "The committee rejects the Commission's proposal for a number of reasons.": (
         'Right: "lehnt … ab" is one verb, "rejects".'
     ),
-    "In 2019, 1 250 homes were built, which is around 15% more than 2018.": (
+    "In 2019, 1 250 homes were built, which means around 15% more than 2018.": (
         'Right in meaning; English says "than in 2018".'
     ),
     "Mrs Merkel and Mr Macron met in Strasbourg yesterday.": (
@@ -71,8 +71,8 @@ def _opening(translator: Translator) -> str:
     return (
         "# Examples, step by step\n\n"
         f"What the bundled model writes with the policy that it recommends, `{translator.policy}`. Each row of a table has the words "
-        "that were heard, and the words that appeared before the next word was heard. A word appears when the next one begins, so the "
-        "tables show each word a little later than it was decided. Nothing written is changed later.\n\n"
+        "that were heard, and the words that appeared before the next word was heard. Punctuation may come later than its word. "
+        "Nothing written is changed later.\n\n"
         "The sentences were chosen to show difficulties and are not a fair sample; [results](results.md) has the scores. All outputs are "
         "shown as they came out, and the line below each says what is wrong with it. The worst mistakes say the opposite of the "
         'source: German often puts "nicht" late, and the model may have committed itself before.\n\n'

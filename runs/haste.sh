@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How often does each policy show a word before the source that it translates? runs/haste.sh CORPORA [OUT]
 # The bundled model on the first 800 lines of newstest2013. The aligner also learns from the other lines, Europarl dev and 6,000 lines of the
-# training text. Takes a quarter of an hour on one core; `python runs/live.py haste OUT` and `python runs/report.py` then make docs/results/haste.md.
+# training text. Takes a quarter of an hour on one core; `python runs/live_pages.py haste OUT` and `python runs/report.py` then make docs/results/haste.md.
 set -euo pipefail
 corpora=$1 out=${2:-results/haste}
 bethink=${BETHINK:-bethink}

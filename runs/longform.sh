@@ -2,7 +2,7 @@
 # Does it drift, stall or loop in an hour of talk? runs/longform.sh CORPORA [OUT]
 # The first 9,000 source words of the two development sets (an hour at 150 words per minute), each as one text: as written, in lower case,
 # without punctuation, and without both. Takes about two minutes per run on one core. All scores are in OUT/SET-VIEW/results.json;
-# `python runs/live.py longform OUT` and `python runs/report.py` then make docs/results/longform.md.
+# `python runs/live_pages.py longform OUT` and `python runs/report.py` then make docs/results/longform.md.
 set -euo pipefail
 corpora=$1 out=${2:-results/longform}
 bethink=${BETHINK:-bethink}

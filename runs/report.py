@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from curve_gain import MEASURES, gains, point, samples
-from live import haste, longform
+from live_pages import haste, longform, words
 from systems import PICTURES, PUBLISHED, each
 
 from bethink.analysis import ablation, catalogue
@@ -380,7 +380,7 @@ def pages(root: Path = ROOT) -> dict[str, str]:
     made |= {"overview": overview(found), "paper": beside_paper(found, found["paper"])}
     made |= {"experiments": experiments(found["experiments"]), "toy": toy(found["toy"])}
     made |= {"throughput": throughput(found["throughput"]), "haste": haste(found["haste"])}
-    made |= {"longform": longform(found["longform"])}
+    made |= {"longform": longform(found["longform"]), "words": words(found["words"])}
     return made | {"analyses": analyses(root / "docs" / "figures" / "analyses")}
 
 

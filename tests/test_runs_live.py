@@ -40,7 +40,7 @@ def log(tmp_path: Path) -> Path:
 
 def test_records_keep_what_is_said_about_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "runs"))
-    live = importlib.import_module("live")
+    live = importlib.import_module("live_pages")
     monkeypatch.setattr(live, "LOGS", tmp_path)
     record = json.loads((ROOT / "runs" / "logs" / "haste.json").read_text("utf-8"))
     write_results(tmp_path / "results.json", [Result.from_dict(each) for each in record["results"]])

@@ -48,7 +48,9 @@ ROWS = 2048  # decoder rows computed at a time
 TOGETHER = 64  # lines translated at a time; eight times as many on a GPU
 HELD_OUT = 10  # one sentence in so many is used for testing only
 CONSTANT = 1e-4  # a feature with a smaller standard deviation is not scaled
-RECOMMENDED = "weigh:k=3,r=8,rate=1.2,rho=0.98,care=0.7"  # chosen for German to English, not tuned for other languages
+RECOMMENDED = (
+    "weigh:k=1,r=8,rate=1.0,rho=0.98,care=0.7,unit=word"  # chosen for German to English, not tuned for other languages
+)
 HIDDEN, BATCH, EPOCHS, RATE, DROPOUT = 64, 512, 8, 1e-3, 0.1
 LEAST, MOST = 1_000, 20_000  # updates
 SAMPLE = 50_000  # examples that mean and standard deviation are estimated from

@@ -1,7 +1,8 @@
-"""The pages on live use, from records of `bethink evaluate`: haste per policy, and an hour of talk.
+"""The pages on live use, from records of `bethink evaluate`: haste per policy, an hour of talk, and policies that count words.
 
-python runs/live.py haste RESULTS            keep what runs/haste.sh measured as runs/logs/haste.json
-python runs/live.py longform FOLDER          keep what runs/longform.sh measured as runs/logs/longform.json
+python runs/live_pages.py haste RESULTS            keep what runs/haste.sh measured as runs/logs/haste.json
+python runs/live_pages.py longform FOLDER          keep what runs/longform.sh measured as runs/logs/longform.json
+python runs/live_pages.py words FOLDER             keep what runs/words.sh measured as runs/logs/words.json
 python runs/report.py                        then makes the pages
 """
 
@@ -69,6 +70,28 @@ def longform(record: Record) -> str:
     return f"# An hour of talk\n\n{record['about']}\n\n{Sheet(record['title'], columns, rows, note).markdown()}"
 
 
+def words(record: Record) -> str:
+    columns = ["set", "policy", "AL", "LAAL", "DAL", "YAAL", "BLEU", "negation lost %", "invented %", "numbers lost %"]
+    rows = []
+    for each in record["sets"]:
+        results = [Result.from_dict(result) for result in each["results"]]
+        for result in sorted(results, key=lambda result: result.scores.latency["simuleval"]["LAAL"]):
+            measured = result.scores.latency["simuleval"]  # YAAL is not defined for whole sentences
+            lags = [number(measured[name]) if name in measured else "–" for name in ("AL", "LAAL", "DAL", "YAAL")]
+            bleu = number(result.scores.quality["standard"]["BLEU"].score)
+            rows.append([each["set"], f"`{result.policy}`", *lags, bleu, *_losses(result)])
+    return f"# Counting words\n\n{record['about']}\n\n{Sheet(record['title'], columns, rows, '').markdown()}"
+
+
+def _losses(result: Result) -> list[str]:
+    """What the policy loses or invents beyond the whole-sentence translation; nothing for that translation itself."""
+    asked = (("negation", "lost"), ("negation", "invented"), ("numbers", "lost"))
+    return [
+        number(value) if (value := result.scores.meaning.get(kind, {}).get(name)) is not None else "–"
+        for kind, name in asked
+    ]
+
+
 def talks(folder: Path) -> Iterator[Record]:
     for name in SETS:
         for view in VIEWS:
@@ -89,6 +112,11 @@ def main(kind: str, folder: Path) -> None:
     said = {key: old[key] for key in ("title", "about")}  # what is said about it stays
     if kind == "haste":
         made: Record = {"results": [result.to_dict() for result in load_results(folder)]}
+    elif kind == "words":
+        found = sorted(path.parent for path in folder.glob("*/results.json"))
+        made = {
+            "sets": [{"set": path.name, "results": [each.to_dict() for each in load_results(path)]} for path in found]
+        }
     else:
         made = {"talks": list(talks(folder)), "sentences": list(sentences(folder))}
     write(path, json.dumps(said | made, indent=1) + "\n")
