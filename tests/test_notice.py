@@ -45,6 +45,12 @@ def test_german_names_have_no_article() -> None:
     }
 
 
+def test_greetings_and_polite_pronouns_are_no_names() -> None:
+    noticer = Noticer("de")
+    words = "Guten Abend, meine Damen und Herren, ich danke Ihnen und Frau Merkel".split()
+    assert [word for n, word in enumerate(words) if noticer.feed(word, first=n == 0)] == ["Merkel"]
+
+
 def test_english_names_are_words_with_a_capital() -> None:
     text = "Yesterday I met Angela Merkel, and I'm sure that London paid seven pounds."
     assert noticed(text, "en") == {"Angela": "name", "Merkel,": "name", "London": "name", "seven": "number"}
