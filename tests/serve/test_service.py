@@ -36,4 +36,4 @@ def test_a_long_message_does_not_keep_the_others_waiting(model: Model) -> None:
                 await reading
         return turns
 
-    assert play(scene) > 10
+    assert play(scene) > 2  # how often depends on the engine's thread; if feeding kept the loop, it would be once
