@@ -90,6 +90,8 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
         ("train.seed=9223372036854775808", r"below 2\^63"),
         ("train.warmup=-5", "train.warmup is -5"),
         ("data.asr_like=10", "data.asr_like is 10.0, but is a share, at most 1"),
+        ("data.most=['train']", "data.most has 'train', but must have names with numbers"),
+        ("data.most=['other 5']", "data.most names 'other', which is not among data.train"),
         ("losses.smoothing=7", "losses.smoothing is 7.0, but must be below 1"),
         ("paths.k=0", "paths.k is 0, but must be a number of at least 1"),
         ("paths.r=0", "paths.r is 0"),

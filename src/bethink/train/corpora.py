@@ -9,7 +9,7 @@ import lzma
 import multiprocessing
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from bethink.errors import DataError
 from bethink.files import not_utf8
 from bethink.text import normalise, without_punctuation
+from bethink.text.languages import load as load_language
 from bethink.train.moses import Moses
 from bethink.train.recipe import DataConfig, TextConfig
 
@@ -25,6 +26,8 @@ OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".xz": lzm
 CHUNK = 50_000  # lines in memory at a time
 FEW = 5_000  # lines not worth starting processes for
 OFTEN = 2 / 3  # of the ASR-like sources lose their capitals and, independently, as many their punctuation
+SELDOM = 1 / 3  # of them have hesitations
+HALTS = 1 / 12  # of the words of those
 LONGEST_RUN = 4  # the most sentences that are joined
 _SPLIT = re.compile(r"(?<=\w) ?['’](s|t|re|ve|ll|d|m)(?=\W|$)", re.IGNORECASE)
 
@@ -50,13 +53,21 @@ def existing(path: Path) -> Path | None:
     return next((candidate for candidate in candidates if candidate.is_file()), None)
 
 
-def read_pairs(part: tuple[str, ...], config: DataConfig, data_dir: Path) -> Iterator[Pair]:
-    """All pairs of the corpora of one part of the data."""
+def read_pairs(part: tuple[str, ...], config: DataConfig, data_dir: Path, seed: int = 1) -> Iterator[Pair]:
+    """The pairs of the corpora of one part of the data; of a corpus in data.most only some, drawn at random."""
+    most = config.lines("most")
     for name in part:
         left, right = (existing(data_dir / f"{name}.{side}") for side in (config.source, config.target))
         assert left is not None
         assert right is not None
-        yield from read_two(left, right, config.sizes().get(name))
+        pairs = read_two(left, right, config.lines("published").get(name))
+        yield from _drawn(list(pairs), most[name], random.Random(f"{seed} {name}")) if name in most else pairs
+
+
+def _drawn(pairs: list[Pair], most: int, draw: random.Random) -> Iterator[Pair]:
+    """So many of the pairs, in their order."""
+    for number in sorted(draw.sample(range(len(pairs)), min(most, len(pairs)))):
+        yield pairs[number]
 
 
 def read_two(source: Path, target: Path, published: int | None = None) -> Iterator[Pair]:
@@ -93,11 +104,14 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} is damaged after line {number} ({error}); download it again") from None
 
 
-def made_asr_like(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pair]:
+def made_asr_like(pairs: Iterator[Pair], share: float, seed: int, language: str = "") -> Iterator[Pair]:
     """The pairs, a share of them with a source like the output of speech recognition: without capitals, without punctuation,
-    several sentences in one. The target is not changed, so the model learns to restore what the source lacks.
+    with hesitations and repeated words, several sentences in one. The target is not changed, so the model learns to restore what the
+    source lacks and to leave out what is too much.
     """
     draw = random.Random(seed)
+    known = load_language(language)
+    hesitations = known.hesitations if known else ()
     for pair in pairs:
         if draw.random() >= share:
             yield pair
@@ -108,7 +122,18 @@ def made_asr_like(pairs: Iterator[Pair], share: float, seed: int) -> Iterator[Pa
         if draw.random() < OFTEN:
             source = source.lower()
         bare = without_punctuation(source) if draw.random() < OFTEN else source
-        yield bare or source, target
+        spoken = _halting(bare, hesitations, draw) if draw.random() < SELDOM else bare
+        yield spoken or source, target
+
+
+def _halting(line: str, hesitations: Sequence[str], draw: random.Random) -> str:
+    """The line with a hesitation before some words and some words said twice."""
+    said: list[str] = []
+    for word in line.split():
+        if draw.random() < HALTS:
+            said.append(draw.choice([*hesitations, word]))
+        said.append(word)
+    return " ".join(said)
 
 
 def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iterator[Pair]:

@@ -117,9 +117,9 @@ class Preparation:
             count = self.data.toy if part == "train" else TOY_HELD_OUT
             pairs: Iterator[Pair] = ((one.source, one.target) for one in toy.sentences(count, TOY_SEEDS[part]))
         else:
-            pairs = read_pairs(getattr(self.data, part), self.data, self.data_dir)
+            pairs = read_pairs(getattr(self.data, part), self.data, self.data_dir, self.seed)
         if part == "train":
-            pairs = made_asr_like(self._complete(pairs, part), self.data.asr_like, self.seed)
+            pairs = made_asr_like(self._complete(pairs, part), self.data.asr_like, self.seed, self.data.source)
         with self._out(part, "source") as left, self._out(part, "target") as right:
             for source, target in self.progress.track(
                 tokenised(pairs, self.data, self.text), description=f"reading {part}", total=None

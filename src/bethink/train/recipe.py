@@ -84,18 +84,19 @@ class DataConfig:
     toy: int = 0  # so many sentences of the toy language instead of files
     origin: str = ""  # where the files come from, for the error about missing ones
     published: tuple[str, ...] = ()  # "NAME LINES": a corpus with another number of lines is refused
+    most: tuple[str, ...] = ()  # "NAME LINES": of this training corpus only so many lines, drawn at random
     longest: int = 250  # tokens; training pairs with a longer side are dropped
     ratio: float = 0.0  # training pairs with one side so many times longer than the other are dropped; 0 keeps all
     unique: bool = False  # drop repeated training pairs
     asr_like: float = 0.0  # the share of training sources that are made like the output of speech recognition
     align: bool = False  # align the tokens of training pairs, for system=aligned
 
-    def sizes(self) -> dict[str, int]:
-        """The published number of lines by corpus."""
+    def lines(self, setting: Literal["published", "most"]) -> dict[str, int]:
+        """The number of lines by corpus that one of these settings names."""
         found: dict[str, int] = {}
-        for entry in self.published:
+        for entry in getattr(self, setting):
             if not (parts := re.fullmatch(r"(.+) ([0-9]{1,15})", entry)):
-                raise UsageError(f"data.published has {entry!r}, but must have names with numbers, as in 'train 1000'")
+                raise UsageError(f"data.{setting} has {entry!r}, but must have names with numbers, as in 'train 1000'")
             found[parts[1]] = int(parts[2])
         return found
 
@@ -304,7 +305,9 @@ def _check(recipe: Recipe) -> None:
         raise unknown("system", recipe.system, SYSTEMS)
     for section, limits in LEAST.items():
         require_least(section, getattr(recipe, section), limits)
-    recipe.data.sizes()  # raises if data.published is wrong
+    recipe.data.lines("published")  # raises if the setting is wrong
+    if missing := [name for name in recipe.data.lines("most") if name not in recipe.data.train]:
+        raise UsageError(f"data.most names {missing[0]!r}, which is not among data.train")
     if recipe.data.asr_like > 1:
         raise UsageError(f"data.asr_like is {recipe.data.asr_like}, but is a share, at most 1")
     if recipe.train.seed >= 1 << 63:

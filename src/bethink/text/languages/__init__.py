@@ -1,4 +1,4 @@
-"""What is known of a language to find its negations and its numbers: one TOML file per language."""
+"""What is known of a language, its negations, its numbers and its hesitations: one TOML file per language."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ class Language:
     words: Mapping[str, int]  # number words below 100
     other: tuple[tuple[re.Pattern[str], int], ...]  # ordinals
     scales: tuple[tuple[re.Pattern[str], int], ...]  # hundred and above
+    hesitations: tuple[str, ...]  # what people say while they look for a word
 
     def negated(self, text: str) -> bool | None:
         """Whether a sentence denies something; None if that is not sure."""
@@ -107,6 +108,7 @@ def load(code: str) -> Language | None:
         words=dict(_below_hundred(numbers["units"], numbers["tens"], numbers["compound"])),
         other=_values(numbers["other"]),
         scales=_values(numbers["scales"]),
+        hesitations=tuple(known["speech"]["hesitations"]),
     )
 
 
