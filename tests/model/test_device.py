@@ -1,51 +1,28 @@
-"""Devices are named as torch names them, and what is not there is told in one sentence."""
+"""Memory that training on a CPU frees and needs again at once."""
 
 from __future__ import annotations
 
-import pytest
-import torch
+import subprocess
+import sys
 
-from bethink.errors import UsageError
-from bethink.model import device
-from bethink.train import distributed
-
-
-@pytest.fixture(autouse=True)
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-
-
-@pytest.mark.parametrize("name", ["foo", "", "meta", "mps", "cuda:", "cuda:-1", "cuda:x", "CPU", "cuda:99999999999"])
-def test_a_name_of_nothing(name: str) -> None:
-    with pytest.raises(UsageError, match=f"no device named '{name}'; give cpu, cuda or cuda:N"):
-        device.choose(name)
+FAULTS = """
+import resource, sys, torch
+from bethink.model.device import keep_freed_memory
+if sys.argv[1] == "keep":
+    keep_freed_memory()
+for _ in range(3):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    first, second = torch.ones(8 << 20), torch.ones(16 << 20)
+    del first, second
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
 
 
-@pytest.mark.parametrize("choose", [device.choose, distributed._device])
-@pytest.mark.parametrize("name", ["cuda", "cuda:1"])
-def test_a_gpu_that_is_not_there(choose: object, name: str) -> None:
-    assert callable(choose)
-    with pytest.raises(UsageError, match=f"device {name} was asked for, but this PyTorch finds no GPU"):
-        choose(name)
+def faults(how: str) -> int:
+    """Page faults of filling 96 MB that was filled and freed before."""
+    done = subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True)
+    return int(done.stdout)
 
 
-def test_the_best_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert device.choose() == device.choose("cpu") == torch.device("cpu")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert device.choose() == torch.device("cuda")
-    assert device.choose("cuda:1") == torch.device("cuda", 1)
-    with pytest.raises(UsageError, match="only 2 GPU"):
-        device.choose("cuda:2")
-
-
-def test_under_torchrun_each_process_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    used: list[torch.device] = []
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    monkeypatch.setattr(torch.cuda, "set_device", used.append)
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    assert distributed._device(None) == distributed._device("cuda") == torch.device("cuda", 1)
-    assert distributed._device("cuda:0") == torch.device("cuda", 0)
-    assert used == [torch.device("cuda", n) for n in (1, 1, 0)]
+def test_freed_memory_is_used_again_without_page_faults() -> None:
+    assert faults("keep") < 100 < faults("let go")

@@ -84,8 +84,10 @@ def _add_train(verbs: Verbs) -> None:
 
 def run_train(args: argparse.Namespace) -> int:
     with _extra("training"):
+        from bethink.model.device import keep_freed_memory
         from bethink.train.loop import train
         from bethink.train.recipe import Recipe
+    keep_freed_memory()
     recipe = Recipe.load(args.recipe, args.settings)
     data, folder = args.data or f"data/{recipe.name}", args.folder or f"runs/{recipe.name}-{recipe.system}"
     model = train(recipe, Path(data), Path(folder), Path(args.init) if args.init else None, args.device)
@@ -169,8 +171,8 @@ def _add_judge(verbs: Verbs) -> None:
         verbs,
         "judge",
         "train the classifier that predicts which words will stay",
-        "The model translates text live, and a classifier learns from that: will this token survive once the full source is known? The "
-        "policy 'weigh' asks it which words to write at once and which to put off. Needs only source text, a few thousand lines of the "
+        "The model translates text live, and a classifier learns from that: will this token still be right once the full source is known? "
+        "The policy 'weigh' asks it which words to write at once and which to put off. Needs only source text, a few thousand lines of the "
         "kind to be translated; the translations themselves stay as they are.",
         (
             "runs/de-en-aligned --source text.de --to runs/judged",
@@ -191,15 +193,17 @@ def _add_judge(verbs: Verbs) -> None:
 
 def run_judge(args: argparse.Namespace) -> int:
     with _extra("training a judge"):
+        from bethink.model.device import keep_freed_memory
         from bethink.train.judge import judge, sample_lines
+    keep_freed_memory()
     chosen = sample_lines(Path(args.source), args.lines, args.seed, Path(args.folder))
     with bars() as progress:
         options = {"seed": args.seed, "device": args.device, "threads": args.threads}
         verdict = judge(Path(args.folder), chosen, Path(args.to), progress=progress, **options)
     judged, confidence = ("none" if auc is None else f"{auc:.3f}" for auc in (verdict.judged, verdict.confidence))
     print(
-        f"{verdict.examples:,} held-out tokens, {verdict.stability:.1%} of which did not change: AUC of the judge {judged}, of the "
-        f"model's confidence {confidence}",
+        f"{verdict.examples:,} held-out tokens, {verdict.stability:.1%} of which stay right: AUC of the judge {judged}, of the "
+        f"model's confidence {confidence}; calibration error {verdict.error:.3f}",
         file=sys.stderr,
     )
     if len(chosen) < FEW:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 
 import torch
 
 from bethink.errors import UsageError
 
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # the numbers of glibc's malloc options
+MOST = (1 << 31) - 1  # the largest value that mallopt takes
 NAME = re.compile(r"cpu|cuda(:(0|[1-9]\d?))?")
 
 
@@ -24,3 +27,14 @@ def choose(name: str | None = None) -> torch.device:
             f"device {name} was asked for, but this PyTorch finds {found} GPU; leave --device out for what there is"
         )
     return device
+
+
+def keep_freed_memory() -> None:
+    """Let malloc keep what is freed, for training on a CPU; does nothing where the C library is not glibc.
+
+    By default glibc returns large arrays to the system at once, and every update faults the same pages in again: training the
+    bundled model on two cores took 1.4 times as long.
+    """
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(MMAP_THRESHOLD, MOST)
+        mallopt(TRIM_THRESHOLD, MOST)
