@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bethink.analysis.statistics import auc, averages, crossed, logistic, separation
+from bethink.analysis.statistics import auc, averages, calibration_error, crossed, logistic, separation
 
 values = st.lists(st.integers(0, 5).map(float), min_size=1, max_size=20)
 
@@ -52,3 +52,10 @@ def test_a_row_is_scored_by_what_has_not_seen_its_sentence() -> None:
 def test_bins() -> None:
     found = averages(np.array([0.0, 0.4, 0.6, 1.0]), np.array([1.0, 3.0, 5.0, 7.0]), (0.0, 0.5, 1.0))
     assert found == [(2.0, 2), (6.0, 2)]
+
+
+def test_who_is_right_as_often_as_said_is_calibrated() -> None:
+    rng = np.random.default_rng(1)
+    chances = rng.random(20_000)
+    assert calibration_error(chances, rng.random(20_000) < chances) < 0.02
+    assert calibration_error(np.full(100, 0.9), np.arange(100) < 50) == pytest.approx(0.4)

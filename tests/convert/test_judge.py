@@ -14,13 +14,14 @@ from bethink.policy import Action
 from bethink.text import EOS
 from bethink.train import judge as judging
 from bethink.train.judge import LiveTranslation, gather, judge, print_nothing
+from bethink.train.units import count_tokens
 from tests.convert.hub import sentences
 
 
 def test_a_judge_is_trained_and_asked(converted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judging, "LEAST", 40)
     monkeypatch.setattr(judging, "MOST", 40)
-    lines = [pair.source for pair in sentences(40, seed=31)]
+    lines = [pair.source for pair in sentences(80, seed=31)]
     verdict = judge(converted, lines, tmp_path / "judged", device="cpu", threads=1)
     assert verdict.examples > 50
     judged = Translator(tmp_path / "judged", threads=1)
@@ -42,7 +43,7 @@ def test_what_it_learns_from_is_what_the_model_proposes(converted: Path) -> None
     writes = [step for step in steps if step.action is Action.WRITE]
     live = LiveTranslation(reads, [step.token for step in writes], [step.read for step in writes])
     model = load_any(Folder.open(converted)).eval()
-    found = gather(model, [live] * 20, 1, print_nothing)
+    found = gather(model, [live] * 20, count_tokens, 1, print_nothing)
     assert 0 < found.stable.float().mean() < 1
     sure = {round(float(step.confidence or 0), 2) for step in writes if step.token != EOS}
     seen = {round(float(value), 2) for value in found.features[:, model.config.width].float().exp()}

@@ -21,10 +21,11 @@ from bethink.model.judge import NEAR, untranslated
 from bethink.model.transformer import Transformer
 from bethink.text import EOS
 from bethink.train import judge as judging
-from bethink.train.judge import Examples, LiveTranslation, gather, judge, learn, print_nothing, sample_lines
+from bethink.train.judge import ACCEPTED, Examples, LiveTranslation, gather, judge, learn, print_nothing, sample_lines
 from bethink.train.loop import train
 from bethink.train.prepare import TOY_SEEDS
 from bethink.train.recipe import Recipe
+from bethink.train.units import Units, count_tokens
 from bethink.translator import Translator
 from tests.models import BUILDS, random_model
 from tests.test_export import trained
@@ -60,6 +61,7 @@ def test_what_was_learned_is_what_the_model_judges_by(build: str) -> None:
     assert verdict.judged > 0.9
     assert verdict.confidence is not None
     assert verdict.confidence < 0.8
+    assert verdict.error < 0.2
     assert model.judge is not None
     path = torch.full((1, 4000), 9)
     degrees = None
@@ -98,6 +100,24 @@ def test_a_judge_is_added_and_nothing_else_changes(kept: bool, precision: str, t
             )
 
 
+def distributions(model: Transformer, spoken: LiveTranslation) -> torch.Tensor:
+    """T V: how likely each token is at each place, with the whole source and the tokens written."""
+    ids = torch.tensor([[EOS, *spoken.target[:-1]]])
+    with torch.no_grad():
+        forward = model(torch.tensor([spoken.source]), ids, torch.full(ids.shape, len(spoken.source)))
+        return model.scores(forward.output, torch.arange(ids.shape[1])[None])[0].softmax(dim=-1)
+
+
+def test_other_prefixes_end_with_a_word() -> None:
+    words = torch.tensor([[0, 0, 1, 2, 2, 2, 3]])  # of the source tokens; the last is its end
+    units = Units(words, torch.tensor([4]), torch.tensor([[0, 0, 1, 2]]))
+    path = torch.tensor([[2, 2, 3, 6]])
+    generator = torch.Generator().manual_seed(1)
+    made = [judging._nearby(path, units, generator)[0].tolist() for _ in range(200)]
+    assert {end for path in made for end in path} == {2, 3, 6, 7}
+    assert all(one[0] == one[1] and one == sorted(one) for one in made), "a word is written with one prefix"
+
+
 def rows(model: Transformer, spoken: LiveTranslation, path: list[int]) -> list[Row]:
     backend = TorchBackend(model)
     slot = backend.open()
@@ -105,7 +125,7 @@ def rows(model: Transformer, spoken: LiveTranslation, path: list[int]) -> list[R
     return backend.step([Rows(slot, 0, (EOS, *spoken.target[:-1]), tuple(path))])[0]
 
 
-def test_a_proposal_stands_if_it_is_what_the_model_says_having_heard_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proposal_is_stable_if_it_is_likely_having_heard_all(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is learned from, against rows computed one sentence at a time; an end that comes early is not judged."""
     monkeypatch.setattr(judging, "PROPOSALS", 1)
     monkeypatch.setattr(judging, "_nearby", lambda path, *_: path)
@@ -114,17 +134,24 @@ def test_a_proposal_stands_if_it_is_what_the_model_says_having_heard_all(monkeyp
     for length in (4, 9, 9, 13, 20):
         source, target = ([*chance.choices(range(3, 20), k=length), EOS] for _ in range(2))
         spoken.append(LiveTranslation(source, target, sorted(chance.choices(range(1, length + 2), k=length + 1))))
-    examples = gather(model, spoken, 1, print_nothing)
-    seen = 0
+    examples = gather(model, spoken, count_tokens, 1, print_nothing)
+    seen = synonyms = 0
     for number, one in enumerate(spoken):
         proposed, whole = rows(model, one, one.path), rows(model, one, [len(one.source)] * len(one.path))
         counted = [t for t, g in enumerate(one.path) if g < len(one.source) and proposed[t].candidate != EOS]
         mine = examples.sentence == number
-        assert examples.stable[mine].tolist() == [proposed[t].candidate == whole[t].candidate for t in counted]
+        chances = distributions(model, one)
+        ratios = [float(chances[t, proposed[t].candidate] / chances[t].max()) for t in counted]
+        assert examples.stable[mine].tolist() == [ratio >= ACCEPTED for ratio in ratios]
+        synonyms += sum(
+            ratio >= ACCEPTED and proposed[t].candidate != whole[t].candidate
+            for t, ratio in zip(counted, ratios, strict=True)
+        )
         sure = examples.features[mine, model.config.width].float().exp().tolist()
         assert sure == pytest.approx([proposed[t].confidence for t in counted], rel=2e-3)
         seen += len(counted)
     assert seen == len(examples.stable) > 20
+    assert synonyms > 0
     assert 0 < examples.stable.float().mean() < 1
 
 
@@ -174,14 +201,14 @@ def test_who_has_a_judge_has_a_name_of_its_own_and_asks_it(tmp_path: Path) -> No
 
 def helped(said: str) -> bool:
     """Whether the judge, as it was told, judged better than the model's confidence."""
-    found = re.search(r"AUC of the judge (.*), of the model's confidence (.*)", said)
+    found = re.search(r"AUC of the judge (.*), of the model's confidence (.*); calibration error", said)
     assert found
     return float(found[1]) > float(found[2])
 
 
 @pytest.mark.parametrize(("judged", "confidence", "helps"), [(0.9, 0.8, True), (0.7, 0.8, False), (None, None, True)])
 def test_a_judge_helps_who_knows_more_than_confidence(judged: float, confidence: float, helps: bool) -> None:
-    assert judging.Verdict(10, 0.5, judged, confidence).helps is helps
+    assert judging.Verdict(10, 0.5, judged, confidence, 0.1).helps is helps
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

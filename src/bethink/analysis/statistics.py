@@ -1,4 +1,4 @@
-"""Statistics for the analyses: AUC, logistic regression, means per bin."""
+"""Statistics for the analyses: AUC, logistic regression, means per bin, calibration."""
 
 from __future__ import annotations
 
@@ -67,3 +67,11 @@ def averages(positions: Floats, values: Floats, edges: Sequence[float]) -> list[
         inside = values[bins == n]
         found.append((float(inside.mean()) if len(inside) else float("nan"), len(inside)))
     return found
+
+
+def calibration_error(chances: Floats, labels: Flags, bins: int = 20) -> float:
+    """Expected calibration error: the mean distance between a probability and the share of labels that are true at it."""
+    edges = np.linspace(0, 1, bins + 1).tolist()
+    said, true = (averages(chances, values, edges) for values in (chances, labels.astype(np.float64)))
+    apart = [count * abs(mean - share) for (mean, count), (share, _) in zip(said, true, strict=True) if count]
+    return sum(apart) / len(labels)

@@ -1,7 +1,8 @@
-"""Train the stability judge of a trained model: will this token stay the same once the full source is known?
+"""Train the stability judge of a trained model: will this token still be right once the full source is known?
 
-Only source text is needed. The model translates it live at several latencies. Then every token is proposed again with a little less or
-more source than it was written with, and once with the whole source. A proposal is stable if it equals the one with the whole source.
+Only source text is needed. The model translates it live at several latencies. Then every token is proposed again with a few words of
+source less or more than it was written with, and weighed with the whole source. A proposal is stable if the model, knowing the whole
+source, finds it nearly as likely as its own first choice: another wording does no harm, another meaning does.
 Only a small network above the decoder (model.judge) is trained, so the model's translations do not change.
 
 Shapes: B sentence, T target, I source, N example, D width.
@@ -10,6 +11,7 @@ Shapes: B sentence, T target, I source, N example, D width.
 from __future__ import annotations
 
 import dataclasses
+import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pad_sequence
 
-from bethink.analysis.statistics import separation
+from bethink.analysis.statistics import calibration_error, separation
 from bethink.errors import TrainingError, UsageError
 from bethink.export import CARD, write_like
 from bethink.export.restore import load_any
@@ -29,21 +31,24 @@ from bethink.folder import WEIGHTS, Folder, find
 from bethink.model import device as devices
 from bethink.model.judge import Judge, untranslated
 from bethink.model.layers import readable_mask
-from bethink.model.transformer import Transformer
+from bethink.model.transformer import Transformer, likeliest
 from bethink.policy import Action, Weighing, parse
 from bethink.text import EOS, PAD, alike, load_vocabulary
 from bethink.train.corpora import read_lines
 from bethink.train.data import Side, manifest
 from bethink.train.losses import shift
+from bethink.train.units import Counter, Units, WordCounter
 from bethink.translator import Translator
 
 # the policies of the live translations, from fast to careful
 POLICIES = (
-    *("wait-k:1", "wait-k:3", "wait-k:5", "wait-k:k=1,rate=1.2", "wait-k:k=3,rate=1.2"),
-    *("weigh:k=1", "weigh:k=2", "weigh:k=2,rho=0.6"),
+    *("wait-k:1,unit=word", "wait-k:3,unit=word", "wait-k:5,unit=word"),
+    *("weigh:k=1,r=4,rate=1.0,care=0.5,unit=word", "weigh:k=1,r=8,rate=1.0,rho=0.98,care=0.7,unit=word"),
+    "weigh:k=1,r=8,rate=1.0,rho=0.99,care=0.95,unit=word",
 )
-PROPOSALS = 5  # per token, with different prefixes
-NEARBY = 5  # the most source tokens by which a prefix differs from what was read when the token was written
+ACCEPTED = 0.3  # a token is stable if with the whole source it is at least so many times as likely as the likeliest
+PROPOSALS = 3  # per token, with different prefixes
+NEARBY = 5  # the most source words by which a prefix differs from what was read when the token was written
 ROWS = 2048  # decoder rows computed at a time
 TOGETHER = 64  # lines translated at a time; eight times as many on a GPU
 HELD_OUT = 10  # one sentence in so many is used for testing only
@@ -88,6 +93,7 @@ class Verdict:
     stability: float  # the share of stable proposals
     judged: float | None  # AUC of the judge; none if all proposals were stable, or none was
     confidence: float | None  # AUC of the model's confidence
+    error: float  # mean distance between stability and the share of stable proposals (expected calibration error)
 
     @property
     def helps(self) -> bool:
@@ -133,7 +139,8 @@ def judge(
     translator = Translator(folder.path, device=device if folder.has(WEIGHTS) else None, threads=threads)
     together = TOGETHER * 8 if folder.has(WEIGHTS) and place.type == "cuda" else TOGETHER
     translations = list(translate_live(translator, lines, random.Random(seed), progress, together))
-    examples = gather(plain.to(place), translations, seed, progress)
+    units = WordCounter(folder.source, folder.target)
+    examples = gather(plain.to(place), translations, units, seed, progress)
     made = Transformer(dataclasses.replace(folder.model, judge=HIDDEN)).eval()
     known = {name: tensor for name, tensor in plain.cpu().state_dict().items() if not name.startswith("judge.")}
     made.load_state_dict({**made.state_dict(), **known})
@@ -167,21 +174,24 @@ def translate_live(
 
 
 @torch.inference_mode()
-def gather(model: Transformer, translations: Sequence[LiveTranslation], seed: int, progress: Progress) -> Examples:
+def gather(
+    model: Transformer, translations: Sequence[LiveTranslation], units: Counter, seed: int, progress: Progress
+) -> Examples:
     """Propose every token with several prefixes and note whether the proposal is stable."""
     place = model.positions.device
-    generator = torch.Generator(place).manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     found: list[Examples] = []
     ordered = sorted(enumerate(translations), key=lambda each: len(each[1].target))
     seen = 0
     for batch in _batches(ordered):
         numbers = torch.tensor([number for number, _ in batch])
         source, target, path = (
-            pad_sequence([torch.tensor(getattr(one, name)) for _, one in batch], True, PAD).to(place)
+            pad_sequence([torch.tensor(getattr(one, name)) for _, one in batch], True, PAD)
             for name in ("source", "target", "path")
         )
+        nearby = [_nearby(path, units(source, target), generator).to(place) for _ in range(PROPOSALS)]
         propose = _proposals if model.config.causal else _proposals_of_prefixes
-        found += propose(model, source, target, path, numbers, generator)
+        found += propose(model, source.to(place), target.to(place), nearby, numbers)
         seen += len(batch)
         progress("weighing its words", seen, len(translations))
     if not found:
@@ -204,36 +214,36 @@ def _batches(ordered: Sequence[tuple[int, LiveTranslation]]) -> Iterator[list[tu
 
 
 def _proposals(
-    model: Transformer, source: Tensor, target: Tensor, path: Tensor, numbers: Tensor, generator: torch.Generator
+    model: Transformer, source: Tensor, target: Tensor, nearby: Sequence[Tensor], numbers: Tensor
 ) -> Iterator[Examples]:
     memory = model.encode(model.embed_source(source))
     held, inputs = model.source_memory(memory), model.embed_target(shift(target))
     places = torch.arange(target.shape[1], device=target.device).expand_as(target)
     lengths = (source != PAD).sum(dim=1)[:, None]
 
-    def propose(path: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    def propose(path: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         readable = readable_mask(path, source.shape[1])
         output, routing = model.read_out(model.decode(inputs, held.cross, readable), held.votes, readable)
-        return output, *model.choose(output, places), routing.degrees.float() if routing else None
+        return output, model.scores(output, places), routing.degrees.float() if routing else None
 
     whole = propose(lengths.expand_as(target))[1]
-    for _ in range(PROPOSALS):
-        near = _nearby(path, lengths, generator)
-        output, candidate, confidence, degrees = propose(near)
+    for near in nearby:
+        output, scores, degrees = propose(near)
+        candidate, confidence = likeliest(scores)
         counts = (target != PAD) & (near < lengths) & (candidate != EOS)  # a premature end is never written
         left = untranslated(degrees, near) if degrees is not None else (torch.zeros_like(confidence),) * 2
         scalars = torch.stack([confidence.log(), *(amount.log1p() for amount in left)], dim=-1)
         yield Examples(
             torch.cat([output, scalars], dim=-1)[counts].half().cpu(),
-            (candidate == whole)[counts].cpu(),
+            accepted(whole, candidate)[counts].cpu(),
             numbers[:, None].expand_as(target)[counts.cpu()],
         )
 
 
 def _proposals_of_prefixes(
-    model: Transformer, source: Tensor, target: Tensor, path: Tensor, numbers: Tensor, generator: torch.Generator
+    model: Transformer, source: Tensor, target: Tensor, nearby: Sequence[Tensor], numbers: Tensor
 ) -> Iterator[Examples]:
-    """The same with a bidirectional encoder: all rows of a pass see one prefix, so those count whose token was written near it."""
+    """The same with a bidirectional encoder: all rows of a pass see one prefix, so those count that are to see about as much."""
     begin, tag = (
         torch.tensor(ids, device=source.device).expand(len(source), -1)
         for ids in (model.config.begin, model.config.tag)
@@ -241,38 +251,42 @@ def _proposals_of_prefixes(
     ids, inputs = torch.cat([tag.long(), source], dim=1), torch.cat([begin, target[:, :-1]], dim=1)
     first = begin.shape[1] - 1  # the row that proposes the first token
     places = torch.arange(inputs.shape[1], device=source.device).expand_as(inputs)
-    lengths = (source != PAD).sum(dim=1)
+    lengths, tokens = (source != PAD).sum(dim=1), (target != PAD).sum(dim=1)
 
-    def propose(prefix: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def propose(prefix: Tensor) -> tuple[Tensor, Tensor]:
         readable = readable_mask((prefix + tag.shape[1])[:, None].expand_as(inputs), ids.shape[1])
         held = model.source_memory(model.encode(model.embed_source(ids), readable[:, None, :1]))
         output, _ = model.read_out(model.decode(model.embed_target(inputs), held.cross, readable), None, readable)
-        candidate, confidence = model.choose(output, places)
-        return output[:, first:], candidate[:, first:], confidence[:, first:]
+        return output[:, first:], model.scores(output, places)[:, first:]
 
     whole = propose(lengths)[1]
-    for _ in range(PROPOSALS):
-        written = (
-            torch.rand(len(source), 1, generator=generator, device=source.device) * (target != PAD).sum(1)[:, None]
-        )
-        prefix = _nearby(path.gather(1, written.long()), lengths[:, None], generator).squeeze(1)
-        output, candidate, confidence = propose(prefix)
-        near = (path - prefix[:, None]).abs() < NEARBY
-        counts = (target != PAD) & near & (prefix < lengths)[:, None] & (candidate != EOS)
+    for number, near in enumerate(nearby):
+        middle = (tokens * (2 * number + 1) // (2 * len(nearby)))[:, None]  # of each part of the translation
+        prefix = near.gather(1, middle).squeeze(1)
+        output, scores = propose(prefix)
+        candidate, confidence = likeliest(scores)
+        close = (near - prefix[:, None]).abs() < NEARBY
+        counts = (target != PAD) & close & (prefix < lengths)[:, None] & (candidate != EOS)
         scalars = torch.stack([confidence.log(), *[torch.zeros_like(confidence)] * 2], dim=-1)
         yield Examples(
             torch.cat([output, scalars], dim=-1)[counts].half().cpu(),
-            (candidate == whole)[counts].cpu(),
+            accepted(whole, candidate)[counts].cpu(),
             numbers[:, None].expand_as(target)[counts.cpu()],
         )
 
 
-def _nearby(path: Tensor, lengths: Tensor, generator: torch.Generator) -> Tensor:
-    """A path near the one taken: shifted as a whole, and by up to one token at each position."""
-    place = path.device
-    aside = torch.randint(-NEARBY + 1, NEARBY, (len(path), 1), generator=generator, device=place)
-    jitter = torch.randint(-1, 2, path.shape, generator=generator, device=place)
-    return (path + aside + jitter).clamp(min=1).cummax(dim=1).values.minimum(lengths)
+def accepted(scores: Tensor, tokens: Tensor) -> Tensor:
+    """Whether these tokens, B T, are nearly as likely as the likeliest by these scores, B T V."""
+    mine = scores.gather(-1, tokens[..., None]).squeeze(-1)
+    return mine >= scores.max(dim=-1).values + math.log(ACCEPTED)
+
+
+def _nearby(path: Tensor, units: Units, generator: torch.Generator) -> Tensor:
+    """A path near the one taken: shifted as a whole, and by up to one source word at each target word."""
+    words = units.source.gather(1, path.clamp(min=1) - 1) + 1  # read when each token was written
+    aside = torch.randint(-NEARBY + 1, NEARBY, (len(path), 1), generator=generator)
+    jitter = torch.randint(-1, 2, (len(path), int(units.target.max()) + 1), generator=generator).gather(1, units.target)
+    return units.tokens((words + aside + jitter).clamp(min=1).cummax(dim=1).values)
 
 
 def learn(model: Transformer, examples: Examples, progress: Progress) -> Verdict:
@@ -288,7 +302,7 @@ def learn(model: Transformer, examples: Examples, progress: Progress) -> Verdict
     network = _fit(examples, learned, mean, spread, model.config.judge, progress)
     _fill(model.judge, network, mean, spread)
     with torch.no_grad():
-        found = network((examples.features[held_out].float() - mean) / spread).squeeze(-1)
+        found = network((examples.features[held_out].float() - mean) / spread).squeeze(-1).sigmoid()
     stable = examples.stable[held_out].numpy()
     confidence = examples.features[held_out, model.config.width].float()
     return Verdict(
@@ -296,6 +310,7 @@ def learn(model: Transformer, examples: Examples, progress: Progress) -> Verdict
         stability=float(stable.mean()),
         judged=separation(found.double().numpy(), stable),
         confidence=separation(confidence.double().numpy(), stable),
+        error=calibration_error(found.double().numpy(), stable),
     )
 
 
