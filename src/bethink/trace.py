@@ -52,7 +52,7 @@ class Step:
     gain: tuple[float, ...] = ()
     sentence: int = 0
     text: str = ""
-    stability: float | None = None  # of a WRITE, if the model has a judge: how likely more source would not change it
+    stability: float | None = None  # of a WRITE, if the model has a judge: how likely it is still right in the end
     text_stability: float | None = (
         None  # of a WRITE: that of `text`, if a part of it was written before the source was complete
     )

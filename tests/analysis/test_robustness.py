@@ -28,6 +28,7 @@ def test_noise_is_the_same_every_time(name: str) -> None:
 def test_each_kind_of_noise() -> None:
     assert noisy("no punctuation")[:2] == [("Das ist sagt er gut", PAIRS[0][1]), ("Na ja", PAIRS[1][1])]
     assert noisy("lower case")[0][0] == "das ist, sagt er, gut!"
+    assert noisy("lower case, no punctuation")[0][0] == "das ist sagt er gut"
     assert [len(source.split()) for source, _ in noisy("typos")] == [len(source.split()) for source, _ in PAIRS]
     stuttered = noisy("repeated words")
     assert sum(len(source.split()) for source, _ in stuttered) > sum(len(source.split()) for source, _ in PAIRS)

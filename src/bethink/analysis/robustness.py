@@ -142,6 +142,9 @@ def switched(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
 NOISES: dict[str, Noise] = {
     "no punctuation": lambda pairs, _: [(without_punctuation(source), reference) for source, reference in pairs],
     "lower case": lambda pairs, _: [(source.lower(), reference) for source, reference in pairs],
+    "lower case, no punctuation": lambda pairs, _: [
+        (without_punctuation(source).lower(), reference) for source, reference in pairs
+    ],
     "typos": typos,
     "repeated words": repeated,
     "five sentences in one": long,

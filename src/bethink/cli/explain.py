@@ -27,8 +27,8 @@ def add(verbs: Verbs) -> None:
         "explain",
         "show why each word was written when it was",
         "Translates one text and shows for every word written what had been heard by then, the policy's reason, which source words "
-        "the word translates (how much their translation degree rose), how sure the model was, how likely it judged that more "
-        "source would not change the word (if it has a judge), and how often the word had been put off. "
+        "the word translates (how much their translation degree rose), how sure the model was, how likely the word is still "
+        "right once the whole source is known (if the model has a judge), and how often it had been put off. "
         "With --out it also draws the read/write path over the translation degree of every source token.",
         (
             "'Der Ausschuss lehnt den Vorschlag ab.'",

@@ -44,7 +44,7 @@ FIELDS = {  # of --json, for --help
     "reason": "why: a code and, where a number decided, its value and the threshold (docs/protocol.md has the codes)",
     "confidence": "WRITE: the model's probability of the token",
     "complete": "WRITE, counting words: the word of this token is complete, though the vocabulary marks only where words begin",
-    "stability": "WRITE: how likely more source would not have changed the token, if the model has a judge",
+    "stability": "WRITE: how likely the token is still right once the whole source is known, if the model has a judge",
     "text_stability": "WRITE: the least stability of the words in `text`, if they were begun before the source was complete",
     "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",

@@ -24,7 +24,7 @@ class Written:
         tuple[str, float], ...
     ]  # the source words that made the policy write it, and how much their degree rose
     confidence: float | None
-    stability: float | None  # how likely more source would not have changed it, if the model has a judge
+    stability: float | None  # how likely it is still right in the end, if the model has a judge
     deferred: int  # how often it was put off
     reason: Reason
     steps: tuple[Step, ...] = ()  # the WRITEs of its tokens

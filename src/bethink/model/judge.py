@@ -1,4 +1,4 @@
-"""Will a word stand? A small network above the decoder that says how likely it is that more source would not change the word.
+"""Will a word stand? A small network above the decoder that says how likely a word is still right once the whole source is known.
 
 It sees the row that proposes the word, how sure the model is of it, and what the degrees say of the source: how much of what was
 read is still untranslated, in all and at the end of it, where the news is. Shapes: B stream, T target, I source, D width.

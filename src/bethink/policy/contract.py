@@ -74,7 +74,7 @@ class View(Progress, Protocol):
 
     @property
     def stability(self) -> float:
-        """How likely it is that more source would not change the candidate; the confidence where the model has no judge."""
+        """How likely the candidate is still right once the whole source is known; the confidence where the model has no judge."""
 
     @property
     def degrees(self) -> Degrees:

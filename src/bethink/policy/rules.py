@@ -118,8 +118,8 @@ class AdaptiveWaitK(Policy):
 class Weighing(Policy):
     """Keeps pace with the speaker and writes early only what it is sure of.
 
-    Never earlier than wait-k with this k and rate, at most r tokens later. In between a candidate is written if the model judges
-    that more source would not change it, with a probability of at least rho. The threshold falls with every token read, to a
+    Never earlier than wait-k with this k and rate, at most r tokens later. In between a candidate is written if it will still be
+    right once the whole source is known, with a probability of at least rho. The threshold falls with every token read, to a
     third of rho after r of them, where any candidate is written.
 
     With care, the threshold never falls below it: a candidate that is less likely to stay waits for the end of the sentence, even
