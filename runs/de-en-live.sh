@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# The bundled model, trained further for live speech on two CPU cores: runs/de-en-live.sh CORPORA [OUT]
-# CORPORA holds the files that the recipe de-en-live names. Training takes about an hour, the judge a quarter of one. OUT/judged is the model to
-# bundle; copying it to models/de-en is a deliberate act and is not done here. A script that was cut short can be started again.
+# The bundled model, trained further for live speech on two CPU cores: runs/de-en-live.sh CORPORA
+# CORPORA holds the files that the recipe de-en-live names. Training takes about an hour, the judge a quarter of one. runs/de-en-live/judged is the model
+# to bundle; copying it to models/de-en is a deliberate act and is not done here. A script that was cut short can be started again.
+#   FROM=DIR         the model to begin with (default: models/de-en)
+#   LINES_JUDGED=N   lines that the judge learns from; SETTINGS, PYTHON and AT as in runs/steps.sh
 set -euo pipefail
-corpora=${1:?"usage: runs/de-en-live.sh CORPORA [OUT]"} out=${2:-runs/de-en-live}
-bethink=${BETHINK:-bethink} from=${FROM:-models/de-en}
-read -r -a settings <<<"${SETTINGS:-}"
-"$bethink" prepare de-en-live "${settings[@]}" --data "$corpora" --out "$out/data" --like "$from"
-"$bethink" train de-en-live "${settings[@]}" --data "$out/data" --run "$out/run" --from "$from"
-[ -d "$out/exported" ] || "$bethink" export "$out/run" --to "$out/exported" --precision int8 --name de-en
-[ -d "$out/judged" ] || "$bethink" judge "$out/exported" --source "$out/data" --to "$out/judged" --lines "${LINES_JUDGED:-8000}"
+cd "$(dirname "$0")/.."
+corpora=${1:?"usage: runs/de-en-live.sh CORPORA"} from=${FROM:-models/de-en} recipe=de-en-live
+source runs/steps.sh
+
+prepare --like "$from"
+bethink train "$recipe" "${settings[@]}" --data "$data" --run "$work/run" --from "$from"
+[ -d "$work/exported" ] || bethink export "$work/run" --to "$work/exported" --precision int8 --name de-en
+[ -d "$work/judged" ] || bethink judge "$work/exported" --source "$data" --to "$work/judged" --lines "${LINES_JUDGED:-8000}"

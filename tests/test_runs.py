@@ -6,6 +6,7 @@ import functools
 import importlib
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from bethink.analysis.behaviour import watched
 from bethink.errors import DataError
 from bethink.evaluate import Result, Scores, evaluate, load_results
 from bethink.evaluate.quality import Quality
+from bethink.folder import Folder
 from bethink.policy import parse
 from bethink.train.corpora import find
 from bethink.train.recipe import Recipe
@@ -594,6 +596,30 @@ def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Cal
     prepared = next(c for c in commands if c[:3] == ["-m", "bethink", "prepare"])
     settings = [word for word in prepared[4:] if "=" in word]
     assert Recipe.load(prepared[3], settings).data.train
+
+
+def test_the_bundled_model_is_trained_further_and_judged(tmp_path: Path, runs: Callable[[str], Any]) -> None:
+    """The script's own commands, with a small model in place of the bundled one."""
+    data = Recipe.load("de-en-live").data
+    lines = [" ".join(random.Random(seed).choices("abcdefgh", k=4 + seed % 5)) + " ." for seed in range(60)]
+    for name in (*data.train, *data.dev):
+        for side in ("de", "en"):
+            write(
+                tmp_path / "corpora" / f"{name}.{side}",
+                lines if name in data.dev else [f"{name} {line}" for line in lines],
+            )
+    small, base = [*TINY, "text.size=60"], tmp_path / "base"
+    for verb, *more in (
+        ["prepare", "--data", str(tmp_path / "corpora"), "--out", str(tmp_path / "first")],
+        ["train", "--data", str(tmp_path / "first"), "--run", str(base)],
+    ):
+        assert cli.main([verb, "de-en-live", *small, *more]) == 0
+    short = {"SETTINGS": " ".join(small), "FROM": str(base / "model"), "LINES_JUDGED": "40"}
+    commands = recorded(tmp_path, "de-en-live.sh", tmp_path / "corpora", **short)
+    assert [command[2] for command in commands] == ["prepare", "train", "export", "judge"]
+    for command in commands:
+        assert run(runs, command) == 0, command
+    assert Folder.open(tmp_path / "runs" / "de-en-live" / "judged").model.judge
 
 
 def test_a_curve_gains_over_another_what_its_points_do(runs: Callable[[str], Any]) -> None:

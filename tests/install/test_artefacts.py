@@ -15,7 +15,7 @@ import pytest
 from tests.install.conftest import ROOT
 
 MODELS = {"de-en", "toy"}
-RECIPES = {"de-en", "en-de", "en-vi", "iwslt14-en-de", "iwslt15-en-vi", "tiny", "wmt15-de-en"}
+RECIPES = {"de-en", "de-en-live", "en-de", "en-vi", "iwslt14-en-de", "iwslt15-en-vi", "tiny", "wmt15-de-en"}
 
 
 @pytest.fixture(scope="module")
