@@ -71,6 +71,11 @@ def longform(record: Record) -> str:
 
 
 def words(record: Record) -> str:
+    return f"# Counting words\n\n{record['about']}\n\n{word_table(record)}"
+
+
+def word_table(record: Record) -> str:
+    """What the model's card has, too."""
     columns = ["set", "policy", "AL", "LAAL", "DAL", "YAAL", "BLEU", "negation lost %", "invented %", "numbers lost %"]
     rows = []
     for each in record["sets"]:
@@ -80,7 +85,7 @@ def words(record: Record) -> str:
             lags = [number(measured[name]) if name in measured else "–" for name in ("AL", "LAAL", "DAL", "YAAL")]
             bleu = number(result.scores.quality["standard"]["BLEU"].score)
             rows.append([each["set"], f"`{result.policy}`", *lags, bleu, *_losses(result)])
-    return f"# Counting words\n\n{record['about']}\n\n{Sheet(record['title'], columns, rows, '').markdown()}"
+    return Sheet(record["title"], columns, rows, "").markdown()
 
 
 def _losses(result: Result) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from curve_gain import MEASURES, gains, point, samples
-from live_pages import haste, longform, words
+from live_pages import haste, longform, word_table, words
 from systems import PICTURES, PUBLISHED, each
 
 from bethink.analysis import ablation, catalogue
@@ -362,17 +362,6 @@ def analyses(folder: Path) -> str:
     return "\n".join(page).rstrip() + "\n"
 
 
-def scores(record: Record) -> str:
-    """What a model card needs: the fixed policies, the recommended one at several latencies, and the whole sentence."""
-    page = []
-    for one in record["sets"]:
-        results = [Result.from_dict(result) for result in one["results"]]
-        told = [r for r in results if r in fixed(results) or r.policy.startswith(("weigh", "offline"))]
-        rows = [[f"`{r.policy}`", *(f"{lag(r, m):.2f}" for m in MEASURES), f"{bleu(r):.2f}"] for r in told]
-        page += [f"**{one['name']}**", "", *table(["policy", *MEASURES, "BLEU"], *rows)]
-    return "\n".join(page).rstrip()
-
-
 def pages(root: Path = ROOT) -> dict[str, str]:
     """Every generated page under docs/results, by its name."""
     found = {path.stem: json.loads(path.read_text("utf-8")) for path in sorted((root / "runs" / "logs").glob("*.json"))}
@@ -387,11 +376,11 @@ def pages(root: Path = ROOT) -> dict[str, str]:
 def main() -> None:
     for name, page in pages().items():
         write(ROOT / "docs" / "results" / f"{name}.md", page)
-    record = json.loads((ROOT / "runs" / "logs" / "de-en.json").read_text("utf-8"))
+    record = json.loads((ROOT / "runs" / "logs" / "words.json").read_text("utf-8"))
     card = ROOT / "models" / "de-en" / "MODEL_CARD.md"
     before, begin, rest = card.read_text("utf-8").partition("<!-- scores: begin -->\n")
     _, end, after = rest.partition("\n<!-- scores: end -->")
-    write(card, f"{before}{begin}{scores(record)}{end}{after}")
+    write(card, f"{before}{begin}{word_table(record)}{end}{after}")
 
 
 if __name__ == "__main__":
