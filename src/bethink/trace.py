@@ -183,4 +183,9 @@ def sureness(steps: Sequence[Step]) -> float:
 
 def told(step: Step) -> str:
     """The correction of a step as plain text."""
-    return f" — correction: {step.correction}" if step.correction else ""
+    return correction_text(step.correction) if step.correction else ""
+
+
+def correction_text(correction: str) -> str:
+    """A correction in plain text, as it follows its sentence."""
+    return f" — correction: {correction}"

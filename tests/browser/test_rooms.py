@@ -185,6 +185,32 @@ def test_a_listener_chooses_the_language(
     heard(page, speaker.translation())
 
 
+def test_a_correction_is_seen_once_in_another_style(
+    visit: Any, listen: Callable[..., Any], serving: Callable[..., Server]
+) -> None:
+    server = serving("--repair", "--policy", "wait-k:k=2", models=(str(ROOT / "models" / "de-en"),))
+    speaker = visit(server)
+    link = open_room(speaker)
+    speaker.page.locator("#room-back").click()
+    early, obs = listen(link), listen(link.replace("listen.html", "listen.html?view=captions"))
+    say(speaker, "Der Ausschuss hat beschlossen, die Steuern in diesem Jahr nicht zu erhöhen. Das ist ein Baum. ")
+    speaker.finished(2)
+    for page in (early, listen(link), obs):
+        page.wait_for_function("() => document.querySelectorAll('#text p').length === 2")
+        (correction,) = page.locator(".correction").all()
+        assert re.search(r"— correction: .*\bnot\b", correction.inner_text())
+        assert correction.evaluate("one => getComputedStyle(one).fontStyle") == "italic"
+        assert violations(page) == []
+    for name in ("light", "dark", "yellow", "sepia"):
+        early.locator("#colours").tap()
+        assert early.evaluate("document.documentElement.dataset.colours") == name
+        assert violations(early) == []
+    early.evaluate("document.addEventListener('copy', () => (window.copied = String(document.activeElement.value)))")
+    early.locator("#copy").tap()
+    assert early.evaluate("window.copied").count("— correction: ") == 1
+    assert "— correction: " in early.locator("#spoken").inner_text()
+
+
 def test_links_that_lead_nowhere(server: Server, listen: Callable[..., Any]) -> None:
     for link, said in (("listen.html", "not complete"), ("listen.html#nowhere.x", "has ended")):
         page = listen(server.url + link)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,28 @@ def test_a_new_stream_counts_on_and_shuts_the_old_one_out() -> None:
         track.resume(resume(0), first)
     assert refused.value.code == "replaced"
     track.resume(resume(point.step), second)
+
+
+def test_a_correction_comes_with_the_end_of_its_sentence() -> None:
+    log: list[dict[str, Any]] = []
+    track = Track("toy", log.append)
+    track.begin("offline", self := object())
+    *some, last = steps(["one", "two"])
+    check = write(track, some, self)
+    _, after = track.since(-1)
+    write(track, [replace(last, correction="not two")], self, check)
+    for place in (-1, after):
+        *_, (_, event) = told(track.since(place)[0])
+        assert (event["end"], event["correction"]) == (True, [50, "not two"])
+    assert [word.text for word, _ in track.words()] == [" one", " two", " —", " correction:", " not", " two"]
+    assert [ends for _, ends in track.words()] == [False, True, False, False, False, True]
+    assert track.since(track.since(-1)[1]) == (b"", 5)
+    again = Track("toy", nowhere)
+    for entry in log:
+        again.restore(json.loads(json.dumps(entry)))
+    assert again.since(-1) == track.since(-1)
+    with pytest.raises(ValueError, match="unpack"):
+        again.restore({"s": 1, "n": 9, "c": "", "w": [], "e": 1, "k": []})
 
 
 def test_equal_places_share_their_bytes() -> None:

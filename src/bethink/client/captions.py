@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import itertools
 import json
 import logging
 import threading
@@ -16,6 +17,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -24,7 +26,8 @@ from bethink.client.asynchronous import ConnectionLost
 from bethink.client.room import FIRST_WAIT, LONGEST_WAIT, RoomEvent, RoomReader
 from bethink.errors import BethinkError, DataError, UsageError
 from bethink.files import read_json, write_atomically
-from bethink.text.captions import FORMATS, Captions, Cue, Layout, Lines
+from bethink.text.captions import FORMATS, Captions, Cue, Layout, Lines, pieces
+from bethink.trace import correction_text
 
 LOG = logging.getLogger("bethink.client")
 BEHIND = 1500  # milliseconds: a word may be this late before the clock is believed
@@ -52,7 +55,13 @@ def follow(room: RoomReader, sink: Sink, stop: threading.Event) -> None:
     """Give a room's words to a sink until the speaker ends the text, the room ends, or `stop` is set."""
     room.open()
     sink.begin(room)
-    events, seen = room.events(), 0
+    events, seen = room.events(), itertools.count(1)
+
+    def give(words: Iterable[tuple[int, str]]) -> None:
+        for at, text in words:
+            if next(seen) > sink.skip:
+                sink.word(at, text)
+
     while not stop.is_set():
         try:
             event = next(events, RoomEvent(final=True))
@@ -62,11 +71,12 @@ def follow(room: RoomReader, sink: Sink, stop: threading.Event) -> None:
         if event is None:
             sink.wait(room.now - BEHIND)
             continue
-        for at, text in event.words:
-            seen += 1
-            if seen > sink.skip:
-                sink.word(at, text)
+        give(event.words)
         if event.end:
+            sink.end()
+        if event.correction:
+            at, correction = event.correction
+            give((at, text) for text in pieces(correction_text(correction)))
             sink.end()
         if event.final:
             break

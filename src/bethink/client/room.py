@@ -25,7 +25,7 @@ LOG = logging.getLogger("bethink.client")
 FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds between attempts
 SILENCE = 40.0  # seconds; the server says at least every 15 that it is alive
 AHEAD = 1000  # events that may wait to be read
-BROKEN = (OSError, http.client.HTTPException, ValueError, KeyError)
+BROKEN = (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError)
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class RoomEvent:
 
     words: tuple[tuple[int, str], ...] = ()
     end: bool = False  # the sentence ends here
+    correction: tuple[int, str] | None = None  # what puts the sentence right, with its time
     final: bool = False  # the speaker has ended the text
 
 
@@ -156,7 +157,8 @@ class RoomReader:
             elif "id" in fields:
                 got = json.loads(fields["data"])
                 words = tuple((int(at), str(text)) for at, text in got["words"])
-                self._give(RoomEvent(words, bool(got.get("end"))))
+                correction = (int(got["correction"][0]), str(got["correction"][1])) if "correction" in got else None
+                self._give(RoomEvent(words, bool(got.get("end")), correction))
                 self._last = int(fields["id"])
             fields = {}
 

@@ -51,7 +51,7 @@ class LanguageOut(BaseModel):
     model: str
     source: str
     target: str
-    words: Annotated[int, Field(description="How many there are so far.")]
+    words: Annotated[int, Field(description="How many there are so far, those of corrections included.")]
 
 
 class RoomOut(BaseModel):
@@ -108,7 +108,7 @@ def _add_management(router: APIRouter, service: Service) -> None:
                 "model": name,
                 "source": str(about.get(name, {}).get("source", "")),
                 "target": str(about.get(name, {}).get("target", "")),
-                "words": sum(len(sentence.words) for sentence in track.sentences),
+                "words": sum(sentence.count for sentence in track.sentences),
             }
             for name, track in there.tracks.items()
         ]

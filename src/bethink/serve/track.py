@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from bethink.policy import Action
 from bethink.serve.protocol import Refusal, Resume, dumps
-from bethink.trace import ResumePoint, Step
+from bethink.text.captions import pieces
+from bethink.trace import ResumePoint, Step, correction_text
 
 TOGETHER = 16  # sentences in one piece of what a late listener gets
 
@@ -29,15 +30,27 @@ class Sentence:
     words: list[Word] = field(default_factory=list)
     last: int = -1  # the number of the last step that changed it
     ended: bool = False
+    correction: tuple[int, str] | None = None  # what puts it right, if need be, and when that came
     _frame: tuple[tuple[int, int], bytes] = ((-1, -1), b"")  # the last one made, and for what
+
+    @property
+    def added(self) -> list[str]:
+        """The correction as plain words."""
+        return pieces(correction_text(self.correction[1])) if self.correction else []
+
+    @property
+    def count(self) -> int:
+        """Its words, those of the correction included."""
+        return len(self.words) + len(self.added)
 
     def event(self, after: int) -> bytes:
         """The words after step `after` as a server-sent event. Listeners who ask for the same get the same bytes."""
         begin = bisect_right(self.words, after, key=lambda word: word.n)
         if self._frame[0] != (begin, self.last):
             data = {"sentence": self.number, "words": [[word.at, word.text] for word in self.words[begin:]]}
-            told = f"id: {self.last}\ndata: {dumps(data | ({'end': True} if self.ended else {}))}\n\n"
-            self._frame = ((begin, self.last), told.encode())
+            data |= {"end": True} if self.ended else {}
+            data |= {"correction": self.correction} if self.correction else {}
+            self._frame = ((begin, self.last), f"id: {self.last}\ndata: {dumps(data)}\n\n".encode())
         return self._frame[1]
 
 
@@ -88,10 +101,11 @@ class Track:
             raise Refusal("diverged", "this server translates the open sentence differently; start without 'resume'")
         if n < self._next or step.action is Action.READ or not (step.text or step.end):
             return
+        at = max(now, self.sentences[-1].words[-1].at) if self.sentences and self.sentences[-1].words else now
         if step.text:
-            at = max(now, self.sentences[-1].words[-1].at) if self.sentences and self.sentences[-1].words else now
             self._new.append(Word(n, at, step.text))
         self._last = {"s": step.sentence, "n": n, "c": sign} | ({"e": 1} if step.end else {})
+        self._last |= {"k": [at, step.correction]} if step.correction else {}
         if step.end:
             self._settle()
 
@@ -135,6 +149,9 @@ class Track:
         sentence = self.sentences[-1]
         sentence.words += words
         sentence.last, sentence.ended = n, "e" in entry
+        if "k" in entry:
+            at, correction = entry["k"]
+            sentence.correction = int(at), str(correction)
         self._next, self._check = n + 1, str(entry["c"])
 
     # listeners
@@ -154,10 +171,14 @@ class Track:
             return False
 
     def words(self) -> Iterator[tuple[Word, bool]]:
-        """All words; with each, whether it is the last of its sentence."""
+        """All words, those of corrections included; with each, whether it is the last of its sentence or correction."""
         for sentence in self.sentences:
             for place, word in enumerate(sentence.words, start=1):
                 yield word, sentence.ended and place == len(sentence.words)
+            if sentence.correction:
+                *some, last = sentence.added
+                yield from ((Word(sentence.last, sentence.correction[0], text), False) for text in some)
+                yield Word(sentence.last, sentence.correction[0], last), True
 
     def close(self) -> None:
         """Let every listener's connection end."""

@@ -7,6 +7,7 @@ it gives for the whole text at the end.
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -135,6 +136,11 @@ class Lines:
     def finish(self) -> list[str]:
         done, self._text = [self._text] if self._text else [], ""
         return done
+
+
+def pieces(text: str) -> list[str]:
+    """A longer text as words, each with the space before it, so that it can be spread over cues and lines."""
+    return re.findall(r"\s*\S+", text)
 
 
 def joins(text: str) -> bool:

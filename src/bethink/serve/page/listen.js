@@ -114,10 +114,20 @@
     const text = event.words.map((word) => word[1]).join("");
     sentences[sentences.length - 1] += text;
     if (text) open.node.appendChild(document.createTextNode(text));
+    if (event.correction) correct(` — correction: ${event.correction[1]}`);
     if (event.end) speak(sentences[sentences.length - 1]);
     $("empty").hidden = true;
     if (overlay) show();
     else frame = frame || requestAnimationFrame(follow);
+  }
+
+  /** What puts the sentence right follows it in another style. */
+  function correct(text) {
+    const node = document.createElement("span");
+    node.className = "correction";
+    node.textContent = text;
+    open.node.appendChild(node);
+    sentences[sentences.length - 1] += text;
   }
 
   function start(number) {

@@ -193,9 +193,13 @@ export class Transcript {
   }
 }
 
-/** @param {Sentence} sentence @returns {Folded} */
+/** A correction follows the words of its sentence.
+ * @param {Sentence} sentence @returns {Folded} */
 function slim(sentence) {
-  return { source: sentence.sourceText, words: sentence.target.map(({ text, at }) => ({ text, at })) };
+  const added = sentence.correction ? ` — correction: ${sentence.correction}`.match(/\s*\S+/g) ?? [] : [];
+  const last = sentence.target.at(-1)?.at ?? 0;
+  const words = [...sentence.target.map(({ text, at }) => ({ text, at })), ...added.map((text) => ({ text, at: last }))];
+  return { source: sentence.sourceText, words };
 }
 
 /** Of the tokens of a word, the one whose reason speaks for the word: one with evidence, else the least sure of those written
