@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from bethink.errors import UsageError
 from bethink.text.captions import Captions, Cue, Layout, Lines, SubRip, WebVTT, cues, written
 
+Timed = tuple[int, str, bool, bool]
+
 words = st.lists(
     st.tuples(
         st.integers(0, 9000),  # milliseconds since the word before
@@ -18,16 +21,17 @@ words = st.lists(
             [" a", " word", " considerations", ",", ".", " " + 2 * "Donaudampfschifffahrtsgesellschaft", " two parts"]
         ),
         st.sampled_from([False, False, False, True]),
+        st.booleans(),
     ),
     max_size=60,
 )
 
 
-def timed(made: list[tuple[int, str, bool]]) -> list[tuple[int, str, bool]]:
+def timed(made: list[Timed]) -> list[Timed]:
     at, told = 0, []
-    for gap, text, end in made:
+    for gap, text, end, doubt in made:
         at += gap
-        told.append((at, text, end))
+        told.append((at, text, end, doubt))
     return told
 
 
@@ -41,10 +45,10 @@ def fits(line: str, width: int) -> bool:
 
 
 @given(words)
-def test_what_captions_promise(made: list[tuple[int, str, bool]]) -> None:
+def test_what_captions_promise(made: list[Timed]) -> None:
     told, layout = timed(made), Layout()
     found = cues(told)
-    assert flat("".join(cue.text for cue in found)) == flat("".join(text for _, text, _ in told))
+    assert flat("".join(cue.text for cue in found)) == flat("".join(text for _, text, _, _ in told))
     for cue, after in itertools.pairwise([*found, Cue(10**9, 10**9, "")]):
         assert cue.start + layout.shortest <= cue.end <= after.start
         lines = cue.text.split("\n")
@@ -54,11 +58,11 @@ def test_what_captions_promise(made: list[tuple[int, str, bool]]) -> None:
 
 
 @given(words, st.lists(st.integers(0, 4000), min_size=1, max_size=5))
-def test_live_is_what_the_end_gives(made: list[tuple[int, str, bool]], looks: list[int]) -> None:
+def test_live_is_what_the_end_gives(made: list[Timed], looks: list[int]) -> None:
     """However often one looks at the clock in between, as long as it is never ahead of the next word."""
     told, captions, found = timed(made), Captions(), []
-    for number, (at, text, end) in enumerate(told):
-        found += captions.add(at, text)
+    for number, (at, text, end, doubt) in enumerate(told):
+        found += captions.add(at, text, doubt=doubt)
         until = told[number + 1][0] if number + 1 < len(told) else at
         for place, look in enumerate(looks):
             found += captions.end() if end and place == len(looks) // 2 else []  # known a little later than the word
@@ -67,14 +71,14 @@ def test_live_is_what_the_end_gives(made: list[tuple[int, str, bool]], looks: li
 
 
 @given(words, st.integers(10, 60))
-def test_lines_lose_and_double_nothing(made: list[tuple[int, str, bool]], width: int) -> None:
+def test_lines_lose_and_double_nothing(made: list[Timed], width: int) -> None:
     lines, found = Lines(width), []
-    for at, text, end in timed(made):
+    for at, text, end, _ in timed(made):
         found += lines.wait(at)
         found += lines.add(at, text)
         found += lines.end() if end else []
     found += lines.finish()
-    assert flat("".join(found)) == flat("".join(text for _, text, _ in made))
+    assert flat("".join(found)) == flat("".join(text for _, text, _, _ in made))
     assert all(fits(line, width) for line in found)
 
 
@@ -91,7 +95,7 @@ def test_a_line_goes_out_when_it_is_full_or_its_sentence_ends_or_in_time() -> No
 
 def test_a_cue_is_broken_in_the_middle() -> None:
     text = " The committee rejects the proposal because it costs too much."
-    [cue] = cues([(1000, text, True)])
+    [cue] = cues([(1000, text, True, False)])
     first, second = cue.text.split("\n")
     assert abs(len(first) - len(second)) < 12
     assert cue.start == 1000
@@ -107,6 +111,24 @@ def test_formats() -> None:
         "1\n00:00:00,000 --> 00:00:01,500\na < b & c\n\n2\n01:02:03,456 --> 01:02:05,000\ntwo\nlines\n\n"
     )
     assert written([], WebVTT) == "WEBVTT\n\n"
+
+
+@given(words)
+def test_marks_are_on_the_doubtful_words_and_on_nothing_else(made: list[Timed]) -> None:
+    told = timed(made)
+    plain = cues((at, text, end, False) for at, text, end, _ in told)
+    found = cues(told)
+    assert [Cue(cue.start, cue.end, cue.text) for cue in found] == plain
+    marked = [cue.text[begin:end] for cue in found for begin, end in cue.doubts]
+    wanted = [text.strip() for _, text, _, doubt in told if doubt and text.strip(" ,.")]
+    assert [flat(each) for each in marked] == [flat(each) for each in wanted]
+    assert re.sub("</?c(?:[.]doubt)?>", "", written(found, WebVTT)) == written(plain, WebVTT)
+    assert written(found, SubRip) == written(plain, SubRip)
+
+
+def test_a_mark_leaves_out_what_joins_the_word_before() -> None:
+    made = cues([(0, " Good", False, False), (10, ", R&D", False, True), (20, ".", True, True)])
+    assert written(made, WebVTT).splitlines()[3] == "Good, <c.doubt>R&amp;D</c>."
 
 
 def test_settings_that_cannot_be() -> None:

@@ -167,7 +167,12 @@ def words_begun(text: str, *, first: bool) -> int:
 
 def is_doubtful(step: Step) -> bool:
     """Whether a WRITE showed words early that more source may well have changed."""
-    return step.text_stability is not None and step.text_stability < DOUBTFUL
+    return doubtful(step.text_stability)
+
+
+def doubtful(stability: float | None) -> bool:
+    """Whether words with this stability are marked."""
+    return stability is not None and stability < DOUBTFUL
 
 
 def shown(steps: Sequence[Step], *, corrections: bool = False) -> str:

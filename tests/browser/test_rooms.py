@@ -201,6 +201,10 @@ def test_a_correction_is_seen_once_in_another_style(
         assert re.search(r"— correction: .*\bnot\b", correction.inner_text())
         assert correction.evaluate("one => getComputedStyle(one).fontStyle") == "italic"
         assert violations(page) == []
+    line = "getComputedStyle(document.querySelector('.doubt')).textDecorationStyle"
+    assert early.evaluate(line) == "solid"  # the page marks words that were written early only for those who ask
+    early.locator("#doubt").tap()
+    assert early.evaluate(line) == "dotted"
     for name in ("light", "dark", "yellow", "sepia"):
         early.locator("#colours").tap()
         assert early.evaluate("document.documentElement.dataset.colours") == name

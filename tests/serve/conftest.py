@@ -32,6 +32,10 @@ def server(model: Model) -> Iterator[Running]:
 @pytest.fixture
 def empty_rooms(server: Running) -> None:
     """Closes the rooms of other tests: one address may have few."""
+    close_rooms(server)
+
+
+def close_rooms(server: Running) -> None:
     rooms, done = server.service.open_rooms, threading.Event()
 
     def close() -> None:

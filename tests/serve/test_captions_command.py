@@ -97,6 +97,27 @@ def test_files_at_the_end_are_what_the_server_gives(server: Running, tmp_path: P
     assert max(map(len, lines)) <= 42
 
 
+def test_only_webvtt_marks_words_that_were_written_early(server: Running, tmp_path: Path) -> None:
+    keys = opened(server)
+    track = server.service.open_rooms.find_key("listener", keys["listener"]).tracks["toy"]
+    track.restore(
+        {"s": 0, "n": 3, "c": "", "w": [[1, 10, "Good"], [2, 20, " night", 0.4], [3, 30, " all.", 0.9]], "e": 1}
+    )
+    track.finish()
+    name, _, token = keys["listener"].partition(".")
+    address = f"{server.http}/v1/rooms/{name}/captions"
+    marked, plain = "Good <c.doubt>night</c> all.", "Good night all."
+    for query, line in (("", marked), ("&doubt=false", plain)):
+        assert call("GET", f"{address}.vtt?token={token}{query}").decode().splitlines()[3] == line
+    assert call("GET", f"{address}.srt?token={token}").decode().splitlines()[2] == plain
+    for flags, line in (([], marked), (["--no-doubt"], plain)):
+        files = tmp_path / "talk.vtt", tmp_path / "talk.srt"
+        places = [word for file in files for word in ("--to", str(file))]
+        assert main(["captions", "--room", keys["link"], *places, *flags]) == 0
+        assert files[0].read_text("utf-8").splitlines()[3] == line
+        assert files[1].read_text("utf-8").splitlines()[2] == plain
+
+
 @pytest.mark.parametrize("name", ["zoom", "youtube"])
 @pytest.mark.parametrize("faults", [(), ("", "503", "lost", "", "lost", "lost", "")], ids=["well", "with faults"])
 def test_no_word_is_lost_or_doubled(server: Running, name: str, faults: tuple[str, ...]) -> None:

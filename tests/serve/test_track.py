@@ -140,6 +140,23 @@ def test_a_correction_comes_with_the_end_of_its_sentence() -> None:
         again.restore({"s": 1, "n": 9, "c": "", "w": [], "e": 1, "k": []})
 
 
+def test_stability_goes_with_the_words_that_have_one() -> None:
+    log: list[dict[str, Any]] = []
+    track = Track("toy", log.append)
+    track.begin("offline", self := object())
+    taken = [replace(step, text_stability=0.71236 if step.n == 3 else None) for step in steps(["one", "two", "three"])]
+    write(track, taken, self)
+    ((_, event),) = told(track.since(-1)[0])
+    assert event["words"] == [[10, " one"], [30, " two"], [50, " three"]]
+    assert event["stability"] == [None, 0.7124, None]
+    ((_, rest),) = told(track.since(4)[0])
+    assert "stability" not in rest
+    again = Track("toy", nowhere)
+    for entry in log:
+        again.restore(json.loads(json.dumps(entry)))
+    assert again.since(-1) == track.since(-1)
+
+
 def test_equal_places_share_their_bytes() -> None:
     track = Track("toy", nowhere)
     track.begin("offline", self := object())

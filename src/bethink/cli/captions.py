@@ -49,6 +49,11 @@ def add(verbs: Verbs) -> None:
     )
     made.add_argument("--width", type=count, default=42, metavar="N", help="characters in a line (default: 42)")
     made.add_argument("--lines", type=count, default=2, metavar="N", help="lines in a caption of a file (default: 2)")
+    made.add_argument(
+        "--no-doubt",
+        action="store_true",
+        help="do not mark words in FILE.vtt that were written early and may be wrong (the class `doubt`, shown if a page styles it)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +63,10 @@ def run(args: argparse.Namespace) -> int:
 
     logging.basicConfig(format="bethink: %(message)s")
     layout, stop, errors = Layout(width=args.width, lines=args.lines), threading.Event(), list[Exception]()
-    readers = [(RoomReader(args.room, model=args.model), sink_for(place, layout, args.state)) for place in args.to]
+    readers = [
+        (RoomReader(args.room, model=args.model), sink_for(place, layout, args.state, doubt=not args.no_doubt))
+        for place in args.to
+    ]
 
     def carry(reader: RoomReader, sink: Sink) -> None:
         try:

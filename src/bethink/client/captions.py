@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Protocol
 
 from bethink.client.asynchronous import ConnectionLost
-from bethink.client.room import FIRST_WAIT, LONGEST_WAIT, RoomEvent, RoomReader
+from bethink.client.room import FIRST_WAIT, LONGEST_WAIT, RoomEvent, RoomReader, RoomWord
 from bethink.errors import BethinkError, DataError, UsageError
 from bethink.files import read_json, write_atomically
 from bethink.text.captions import FORMATS, Captions, Cue, Layout, Lines, pieces
-from bethink.trace import correction_text
+from bethink.trace import correction_text, doubtful
 
 LOG = logging.getLogger("bethink.client")
 BEHIND = 1500  # milliseconds: a word may be this late before the clock is believed
@@ -41,7 +41,7 @@ class Sink(Protocol):
     skip: int
 
     def begin(self, room: RoomReader) -> None: ...
-    def word(self, at: int, text: str) -> None: ...
+    def word(self, word: RoomWord) -> None: ...
     def end(self) -> None:
         """The sentence has ended."""
 
@@ -57,10 +57,10 @@ def follow(room: RoomReader, sink: Sink, stop: threading.Event) -> None:
     sink.begin(room)
     events, seen = room.events(), itertools.count(1)
 
-    def give(words: Iterable[tuple[int, str]]) -> None:
-        for at, text in words:
+    def give(words: Iterable[RoomWord]) -> None:
+        for word in words:
             if next(seen) > sink.skip:
-                sink.word(at, text)
+                sink.word(word)
 
     while not stop.is_set():
         try:
@@ -76,7 +76,7 @@ def follow(room: RoomReader, sink: Sink, stop: threading.Event) -> None:
             sink.end()
         if event.correction:
             at, correction = event.correction
-            give((at, text) for text in pieces(correction_text(correction)))
+            give(RoomWord(at, text) for text in pieces(correction_text(correction)))
             sink.end()
         if event.final:
             break
@@ -84,22 +84,25 @@ def follow(room: RoomReader, sink: Sink, stop: threading.Event) -> None:
 
 
 class FileSink:
-    """A file to which every cue is appended when it is finished; at the end it is the same as one made from the whole text."""
+    """A file to which every cue is appended when it is finished; at the end it is the same as one made from the whole text.
+
+    With `doubt`, WebVTT marks words that were written early and may be wrong.
+    """
 
     skip = 0
 
-    def __init__(self, path: Path, layout: Layout) -> None:
+    def __init__(self, path: Path, layout: Layout, *, doubt: bool = True) -> None:
         self._kind = FORMATS[path.suffix]
         self._captions = Captions(layout)
-        self._path, self._count = path, 0
+        self._path, self._count, self._doubt = path, 0, doubt
 
     def begin(self, room: RoomReader) -> None:
         self._file = self._path.open("w", encoding="utf-8", newline="\n")
         self._file.write(self._kind.head)
         self._file.flush()
 
-    def word(self, at: int, text: str) -> None:
-        self._write(self._captions.add(at, text))
+    def word(self, word: RoomWord) -> None:
+        self._write(self._captions.add(word.at, word.text, doubt=self._doubt and doubtful(word.stability)))
 
     def end(self) -> None:
         self._write(self._captions.end())
@@ -142,9 +145,9 @@ class PostSink:
             self.skip = self._words = int(room.language["words"])  # nobody wants an hour of captions at once
             self._seq = self._last_seq()
 
-    def word(self, at: int, text: str) -> None:
-        self._send(self._lines.add(at, text))  # the line before this word, if it is full
-        self._open.append(at)
+    def word(self, word: RoomWord) -> None:
+        self._send(self._lines.add(word.at, word.text))  # the line before this word, if it is full
+        self._open.append(word.at)
 
     def end(self) -> None:
         self._send(self._lines.end())
@@ -212,7 +215,7 @@ class PostSink:
         self._post(body)
 
 
-def sink_for(target: str, layout: Layout, state: Path | None) -> Sink:
+def sink_for(target: str, layout: Layout, state: Path | None, *, doubt: bool = True) -> Sink:
     """The sink that a command line names: zoom:URL, youtube:URL, FILE.vtt or FILE.srt."""
     service, _, url = target.partition(":")
     if service in ("zoom", "youtube"):
@@ -224,4 +227,4 @@ def sink_for(target: str, layout: Layout, state: Path | None) -> Sink:
         return PostSink(service, url, Lines(layout.width), state / name if state else None)
     if Path(target).suffix not in FORMATS:
         raise UsageError(f"'{target}' is no place for captions; there are zoom:URL, youtube:URL, FILE.vtt and FILE.srt")
-    return FileSink(Path(target), layout)
+    return FileSink(Path(target), layout, doubt=doubt)

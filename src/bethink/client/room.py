@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from bethink.client.asynchronous import ConnectionLost
 from bethink.errors import UsageError
@@ -28,11 +28,19 @@ AHEAD = 1000  # events that may wait to be read
 BROKEN = (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError)
 
 
+class RoomWord(NamedTuple):
+    """Text that was shown at once, with the space before it."""
+
+    at: int  # milliseconds since the room was opened
+    text: str
+    stability: float | None = None  # how likely it stays the same, if it was written before the sentence was complete
+
+
 @dataclass(frozen=True)
 class RoomEvent:
-    """Words that follow each other in one sentence, each with its time in milliseconds since the room was opened."""
+    """Words that follow each other in one sentence."""
 
-    words: tuple[tuple[int, str], ...] = ()
+    words: tuple[RoomWord, ...] = ()
     end: bool = False  # the sentence ends here
     correction: tuple[int, str] | None = None  # what puts the sentence right, with its time
     final: bool = False  # the speaker has ended the text
@@ -156,7 +164,10 @@ class RoomReader:
                 self._give(RoomEvent(final=True))
             elif "id" in fields:
                 got = json.loads(fields["data"])
-                words = tuple((int(at), str(text)) for at, text in got["words"])
+                known = got.get("stability") or [None] * len(got["words"])
+                words = tuple(
+                    RoomWord(int(at), str(text), s) for (at, text), s in zip(got["words"], known, strict=True)
+                )
                 correction = (int(got["correction"][0]), str(got["correction"][1])) if "correction" in got else None
                 self._give(RoomEvent(words, bool(got.get("end")), correction))
                 self._last = int(fields["id"])

@@ -21,6 +21,7 @@ from bethink.serve.rooms import Room
 from bethink.serve.service import Service
 from bethink.serve.track import Track
 from bethink.text.captions import FORMATS, cues, written
+from bethink.trace import doubtful
 
 ALIVE = 15.0  # seconds between signs of life, so that proxies and listeners know that the connection stands
 PAGE = "listen.html"
@@ -148,10 +149,15 @@ def _add_listening(router: APIRouter, service: Service) -> None:
         responses=REFUSALS | {200: {"content": {each.media_type: {} for each in FORMATS.values()}}},
     )
     async def captions(
-        name: str, kind: Literal["vtt", "srt"], request: Request, token: Token = "", model: ModelName = ""
+        name: str,
+        kind: Literal["vtt", "srt"],
+        request: Request,
+        token: Token = "",
+        model: ModelName = "",
+        doubt: Annotated[bool, Query(description="Whether WebVTT marks words that were written early.")] = True,
     ) -> Response:
         words = _found(service, "listener", name, token, request).track(model).words()
-        made = cues((word.at, word.text, last) for word, last in words)
+        made = cues((word.at, word.text, last, doubt and doubtful(word.stability)) for word, last in words)
         form = FORMATS[f".{kind}"]
         headers = {"Cache-Control": "no-store", "Content-Disposition": f'inline; filename="{name}.{kind}"'}
         return Response(written(made, form), media_type=form.media_type, headers=headers)

@@ -22,6 +22,7 @@ class Word(NamedTuple):
     n: int  # the number of its step
     at: int  # milliseconds since the room was opened
     text: str
+    stability: float | None = None  # if a part of it was written before the source was complete
 
 
 @dataclass(slots=True)
@@ -47,7 +48,10 @@ class Sentence:
         """The words after step `after` as a server-sent event. Listeners who ask for the same get the same bytes."""
         begin = bisect_right(self.words, after, key=lambda word: word.n)
         if self._frame[0] != (begin, self.last):
-            data = {"sentence": self.number, "words": [[word.at, word.text] for word in self.words[begin:]]}
+            words = self.words[begin:]
+            data: dict[str, Any] = {"sentence": self.number, "words": [[word.at, word.text] for word in words]}
+            if any(word.stability is not None for word in words):
+                data["stability"] = [word.stability for word in words]
             data |= {"end": True} if self.ended else {}
             data |= {"correction": self.correction} if self.correction else {}
             self._frame = ((begin, self.last), f"id: {self.last}\ndata: {dumps(data)}\n\n".encode())
@@ -103,7 +107,8 @@ class Track:
             return
         at = max(now, self.sentences[-1].words[-1].at) if self.sentences and self.sentences[-1].words else now
         if step.text:
-            self._new.append(Word(n, at, step.text))
+            stability = None if step.text_stability is None else round(step.text_stability, 4)
+            self._new.append(Word(n, at, step.text, stability))
         self._last = {"s": step.sentence, "n": n, "c": sign} | ({"e": 1} if step.end else {})
         self._last |= {"k": [at, step.correction]} if step.correction else {}
         if step.end:
@@ -123,7 +128,7 @@ class Track:
 
     def _settle(self) -> None:
         if self._new or self._last.get("e"):
-            words, self._new = [list(word) for word in self._new], []
+            words, self._new = [list(word[:3] if word.stability is None else word) for word in self._new], []
             self._apply({"w": words} | self._last, keep=True)
         self._last = {}
 

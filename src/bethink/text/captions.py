@@ -50,6 +50,7 @@ class Cue:
     start: int
     end: int
     text: str
+    doubts: tuple[tuple[int, int], ...] = ()  # where words begin and end that were written early and may be wrong
 
 
 class Captions:
@@ -64,9 +65,10 @@ class Captions:
         self._first = self._last = 0  # when its first and its last word came
         self._closed = False  # no more words go into it
         self._over = 0  # when the cue before it ended
+        self._doubts: list[tuple[int, int]] = []  # places in its text
 
-    def add(self, at: int, text: str) -> list[Cue]:
-        """A word that was shown at `at`, with the space before it. Returns finished cues."""
+    def add(self, at: int, text: str, *, doubt: bool = False) -> list[Cue]:
+        """A word that was shown at `at`, with the space before it. `doubt`: to be marked. Returns finished cues."""
         grown = " ".join((self._text + text).split())
         full = self._closed or at - self._first > self.layout.longest or not (joins(text) or self.layout.fits(grown))
         done: list[Cue] = []
@@ -75,6 +77,10 @@ class Captions:
             grown = " ".join(text.split())
         if not self._text or done:
             self._first = max(at, self._over)
+        if doubt:
+            begin = 0 if done else len(self._text)  # what stands in the cue stays as it is
+            begin += len(grown[begin:]) - len(grown[begin:].lstrip(" ,.;:!?…)]”’»"))
+            self._doubts += [(begin, len(grown))] if begin < len(grown) else []
         self._text, self._last, self._closed = grown, max(at, self._first), False
         return done
 
@@ -102,7 +108,8 @@ class Captions:
 
     def _cue(self, end: int) -> Cue:
         self._over = end
-        return Cue(self._first, end, self.layout.broken(self._text))
+        doubts, self._doubts = tuple(self._doubts), []
+        return Cue(self._first, end, self.layout.broken(self._text), doubts)  # a line end takes the place of a space
 
 
 class Lines:
@@ -148,27 +155,36 @@ def joins(text: str) -> bool:
     return not text[:1].isspace() and not text[:1].isalnum()
 
 
-def cues(words: Iterable[tuple[int, str, bool]], layout: Layout | None = None) -> list[Cue]:
-    """The cues of a whole text: when each word came, the word, and whether it ends its sentence."""
+def cues(words: Iterable[tuple[int, str, bool, bool]], layout: Layout | None = None) -> list[Cue]:
+    """The cues of a whole text: when each word came, the word, whether it ends its sentence, and whether it is to be marked."""
     captions, made = Captions(layout), list[Cue]()
-    for at, text, end in words:
-        made += captions.add(at, text)
+    for at, text, end, doubt in words:
+        made += captions.add(at, text, doubt=doubt)
         made += captions.end() if end else []
     return made + captions.finish()
 
 
 class WebVTT:
-    """The format of web pages."""
+    """The format of web pages. Doubtful words have a class, which shows nothing unless the page styles it: `::cue(.doubt)`."""
 
     suffix, media_type, head = ".vtt", "text/vtt", "WEBVTT\n\n"
 
+    @classmethod
+    def cue(cls, cue: Cue, number: int) -> str:  # noqa: ARG003 - WebVTT needs no numbers
+        return f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n{cls._marked(cue)}\n\n"
+
     @staticmethod
-    def cue(cue: Cue, number: int) -> str:  # noqa: ARG004 - WebVTT needs no numbers
-        return f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n{html.escape(cue.text, quote=False)}\n\n"
+    def _marked(cue: Cue) -> str:
+        made, done = "", 0
+        for begin, end in cue.doubts:
+            made += html.escape(cue.text[done:begin], quote=False)
+            made += f"<c.doubt>{html.escape(cue.text[begin:end], quote=False)}</c>"
+            done = end
+        return made + html.escape(cue.text[done:], quote=False)
 
 
 class SubRip:
-    """The format of video players and editors."""
+    """The format of video players and editors. It has no styles, so nothing is marked."""
 
     suffix, media_type, head = ".srt", "application/x-subrip", ""
 

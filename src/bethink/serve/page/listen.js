@@ -2,6 +2,7 @@
 "use strict";
 
 (function () {
+  const DOUBTFUL = 0.8; // stability below which words that were written early are marked
   const KEPT = 1500; // sentences on the page; all of them are copied
   const SILENCE = 40000; // ms: the server gives a sign of life every 15 s
   const COLOURS = ["auto", "light", "dark", "yellow", "sepia"];
@@ -113,12 +114,26 @@
     if (!open || open.number !== event.sentence) start(event.sentence);
     const text = event.words.map((word) => word[1]).join("");
     sentences[sentences.length - 1] += text;
-    if (text) open.node.appendChild(document.createTextNode(text));
+    event.words.forEach((word, at) => write(word[1], event.stability && event.stability[at]));
     if (event.correction) correct(` — correction: ${event.correction[1]}`);
     if (event.end) speak(sentences[sentences.length - 1]);
     $("empty").hidden = true;
     if (overlay) show();
     else frame = frame || requestAnimationFrame(follow);
+  }
+
+  /** Words that were written early and may be wrong are marked if the reader wants it. */
+  function write(text, stability) {
+    const doubtful = typeof stability === "number" && stability < DOUBTFUL;
+    const before = open.node.lastChild;
+    const plain = doubtful ? /^\s*/.exec(text)[0] : text;
+    if (before && before.nodeType === Node.TEXT_NODE) before.data += plain;
+    else open.node.appendChild(document.createTextNode(plain));
+    if (!doubtful) return;
+    const node = document.createElement("span");
+    node.className = "doubt";
+    node.textContent = text.trim();
+    open.node.appendChild(node);
   }
 
   /** What puts the sentence right follows it in another style. */
@@ -205,6 +220,12 @@
     follow();
   }
 
+  function doubts(marked) {
+    remember("doubt", marked ? "1" : "");
+    document.documentElement.classList[marked ? "add" : "remove"]("doubts");
+    $("doubt").setAttribute("aria-pressed", String(marked));
+  }
+
   function copy() {
     const box = document.createElement("textarea"); // works without HTTPS too
     box.value = sentences.map((text) => text.trim()).filter(Boolean).join("\n");
@@ -221,6 +242,7 @@
     $("larger").onclick = () => size(1.15);
     $("colours").onclick = () => colours(1);
     $("history").onclick = () => shortHistory($("history").getAttribute("aria-pressed") === "true");
+    $("doubt").onclick = () => doubts($("doubt").getAttribute("aria-pressed") !== "true");
     $("copy").onclick = copy;
     $("now").onclick = () => {
       following = true;
@@ -263,6 +285,7 @@
     size(1);
     colours(0);
     shortHistory(remember("short") === "1");
+    doubts(remember("doubt") === "1");
     awake();
   }
   wire();
