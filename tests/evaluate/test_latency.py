@@ -69,6 +69,12 @@ def test_erasure_counts_words_taken_back() -> None:
     assert latency.erased(["a b c", "a"]) == 2
 
 
+def test_a_word_that_a_comma_follows_was_not_taken_back() -> None:
+    assert latency.erased(["In this sense", "In this sense, these", "In this sense, these"]) == 0
+    assert latency.erased(["In this sense, these", "In this senses, these"]) == 2  # not the last word
+    assert latency.erased(["In this", "In"]) == 1
+
+
 def test_the_paper_profile_clips_the_path_and_uses_the_hypothesis() -> None:
     scores = latency.paper([3, 4, 9, 9], 5)
     assert scores["AL"] == pytest.approx((3 + (4 - 1.25) + (5 - 2.5)) / 3)

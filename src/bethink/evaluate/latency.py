@@ -69,7 +69,10 @@ def consecutive_wait(delays: Sequence[float], source: float) -> float:
 
 
 def erased(shown: Sequence[str]) -> int:
-    """The number of words taken back over a sequence of displays, each the whole text shown at that moment."""
+    """The number of words taken back over a sequence of displays, each the whole text shown at that moment.
+
+    A last word that only grows, as by a comma, was not taken back.
+    """
     total = 0
     before: list[str] = []
     for text in shown:
@@ -77,7 +80,8 @@ def erased(shown: Sequence[str]) -> int:
         common = next(
             (i for i, (a, b) in enumerate(zip(before, now, strict=False)) if a != b), min(len(before), len(now))
         )
-        total += len(before) - common
+        grows = common == len(before) - 1 < len(now) and now[common].startswith(before[common])
+        total += len(before) - common - grows
         before = now
     return total
 
