@@ -19,7 +19,7 @@ from bethink.errors import UsageError
 from bethink.policy import Policy
 from bethink.session import require_text
 from bethink.text import Glossary
-from bethink.trace import ResumePoint, Step, shown
+from bethink.trace import ResumePoint, Step, Tail, shown
 from bethink.translator import Translator
 
 
@@ -73,12 +73,15 @@ class AsyncTranslator:
         begin: ResumePoint | None = None,
         owner: str = "",
         glossary: Glossary | None = None,
+        tails: bool = False,
     ) -> AsyncSession:
         """A session for one speaker. Raises if the model cannot serve the policy. Close it, or use `async with`.
 
-        Text that comes faster than speech waits while somebody speaks; there, different owners take turns.
+        Text that comes faster than speech waits while somebody speaks; there, different owners take turns. With `tails`, `some` also
+        gives what the model would write next.
         """
-        return AsyncSession(self.translator, self._running, self.translator.served(policy), begin, owner, glossary)
+        policy = self.translator.served(policy)
+        return AsyncSession(self.translator, self._running, policy, begin, owner, glossary, tails=tails)
 
     async def translate(self, text: str, policy: str | Policy | None = None) -> str:
         """Translate a whole text of any length, while other sessions go on."""
@@ -123,6 +126,8 @@ class AsyncSession:
         begin: ResumePoint | None,
         owner: str,
         glossary: Glossary | None = None,
+        *,
+        tails: bool = False,
     ) -> None:
         self.policy = policy  # the last one set by `change`
         self._translator = translator
@@ -130,7 +135,7 @@ class AsyncSession:
         self._news = asyncio.Event()  # set when there may be steps, room for text, or an error
         self._feeding = asyncio.Lock()  # keeps the texts of two tasks apart that feed at the same time
         session = translator.session(policy, engine=thread.engine, begin=begin, glossary=glossary)
-        self._mailbox = Mailbox(session, self._news.set, owner)
+        self._mailbox = Mailbox(session, self._news.set, owner, tails=tails)
         thread.open(self._mailbox)
 
     @property
@@ -202,14 +207,18 @@ class AsyncSession:
         return self
 
     async def __anext__(self) -> Step:
-        for step in await self.some(1):
-            return step
+        while some := await self.some(1):
+            if isinstance(some[0], Step):
+                return some[0]
         raise StopAsyncIteration
 
-    async def some(self, most: int) -> list[Step]:
-        """The steps that are ready, at least 1 and at most `most`; waits for the first. Empty at the end of the text."""
+    async def some(self, most: int) -> list[Step | Tail]:
+        """The steps that are ready, at least 1 and at most `most`; waits for the first. Empty at the end of the text.
+
+        A tail among them follows the text of the steps before it.
+        """
         mailbox = self._mailbox
-        steps: list[Step] = []
+        steps: list[Step | Tail] = []
         while mailbox.closed or not mailbox.outbox:
             if mailbox.error is not None:
                 raise mailbox.error

@@ -22,7 +22,7 @@ from bethink.errors import BethinkError, ModelError
 from bethink.policy import Action, Policy
 from bethink.session import Session
 from bethink.stream import Stream
-from bethink.trace import Step
+from bethink.trace import Step, Tail
 
 PIECE = 128  # characters taken from one mailbox in one round, at most
 INBOX = 64  # pieces of text that may wait in a mailbox
@@ -95,19 +95,21 @@ class Pace:
 class Mailbox:
     """The two queues of a session. The holder appends to `inbox` and pops from `outbox`; the engine thread does the rest."""
 
-    def __init__(self, session: Session, wake: Callable[[], None], owner: str = "") -> None:
+    def __init__(self, session: Session, wake: Callable[[], None], owner: str = "", *, tails: bool = False) -> None:
+        """With `tails`, the outbox also gets what the model would write next, whenever that changes and the session rests."""
         self.session = session
         self.owner = owner  # those who paste take turns by owner
         self.pace = Pace()
         self.turn = 0  # the last round in which it moved while others were held back
         self.wake = wake  # called on the holder's side when there are steps, room for text, or an error
         self.inbox: deque[tuple[float, str | Policy | None]] = deque()  # when it arrived, and what; None ends the text
-        self.outbox: deque[Step | None] = deque()  # None ends the steps of a text
+        self.outbox: deque[Step | Tail | None] = deque()  # None ends the steps of a text
         self.closed = False  # set by the holder: drop everything in flight
         self.error: Exception | None = None
         self.noted = False  # whether this mailbox is in the thread's queue
         self.news = False  # whether there is something new for the holder
         self._finishing = False
+        self._tail = Tail(0, "") if tails else None  # the last one given
 
     @property
     def full(self) -> bool:
@@ -141,11 +143,23 @@ class Mailbox:
         steps = self.session.collect()
         self.outbox.extend(steps)
         self.news = self.news or bool(steps)
+        self._give_tail(steps)
         if self._finishing and self.session.resting:
             self._finishing = False
             self.outbox.append(None)
             self.news = True
         return steps
+
+    def _give_tail(self, steps: Sequence[Step]) -> None:
+        """A tail is gone once text is shown or its sentence has ended, so only another one is given, or the same after that."""
+        if self._tail is None:
+            return
+        if any(step.action is Action.WRITE and (step.text or step.end) for step in steps):
+            self._tail = Tail(self._tail.sentence, "")
+        if not self.session.moving and (tail := self.session.tail).text != self._tail.text:
+            self._tail = tail
+            self.outbox.append(tail)
+            self.news = True
 
 
 class EngineThread(threading.Thread):

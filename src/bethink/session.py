@@ -20,7 +20,7 @@ from bethink.text import Boundary, Copier, Joiner, Segmenter, Vocabulary, Word
 from bethink.text.clean import LONGEST_WORD
 from bethink.text.notice import Noticer
 from bethink.text.repair import Repair
-from bethink.trace import ResumePoint, Step, shown, sureness, units
+from bethink.trace import ResumePoint, Step, Tail, shown, sureness, units
 
 PIECES = re.compile(rf"\S{{1,{LONGEST_WORD}}}\s*|\s+")  # a word or a part of it, and the white space that completes it
 
@@ -37,8 +37,10 @@ class Sentence:
         *,
         tidy: bool = False,
         repair: Repair | None = None,
+        tail: bool = False,
     ) -> None:
-        """Begins with the word `first`: one without ids begins a sentence that is copied. `repair` adds a correction if need be."""
+        """Begins with the word `first`: one without ids begins a sentence that is copied. `repair` adds a correction if need be.
+        With `tail`, each READ says what would have come next."""
         self.stream: Stream | CopiedStream = engine.open(policy, target) if first.ids else CopiedStream()
         self._engine = engine
         self._joiner = Joiner(target, tidy=tidy)
@@ -47,7 +49,7 @@ class Sentence:
         self._stabilities: list[
             float | None
         ] = []  # of the tokens that are not shown yet; None once the source was complete
-        self._target, self._tidy, self._repair = target, tidy, repair
+        self._target, self._tidy, self._repair, self._tail = target, tidy, repair, tail
         self._said = ""  # the translation so far
         self._last: Step | None = None  # the end, while the whole sentence is translated anew
         self._whole: Sentence | None = None
@@ -104,6 +106,13 @@ class Sentence:
             return self.stream.pending
         return self._whole.moving if self._whole else self._engine.is_ready(self.stream)
 
+    @property
+    def tail(self) -> str:
+        """What would come next, as far as the policy has looked at it; after `take`."""
+        if not isinstance(self.stream, Stream) or self.stream.done:
+            return ""
+        return self._joiner.preview(self.stream.put_off)
+
     def take(self) -> list[Step]:
         """The new steps, with what each of them adds to what people see."""
         steps = [self._told(step) for step in self.stream.take()]
@@ -127,6 +136,8 @@ class Sentence:
 
     def _told(self, step: Step) -> Step:
         if step.action is Action.READ:
+            if self._tail and not isinstance(self.stream, CopiedStream):
+                step = replace(step, tail=self._joiner.preview(step.put_off) or None)
             word = self._words[step.heard - 1]
             return replace(step, read_as=word.read_as, copied=word.copied, term=word.term) if step.text else step
         if isinstance(self.stream, CopiedStream):
@@ -243,6 +254,12 @@ class Session:
         self._hand_over()
 
     @property
+    def tail(self) -> Tail:
+        """What the model would write next, as far as the policy has looked at it and put it off. Costs no model work."""
+        text = self._sentence.tail if self._sentence else ""
+        return Tail(self._count, self._apart(text))
+
+    @property
     def backlog(self) -> int:
         """Words, ends and changes of policy that wait until the sentence before them is written."""
         return len(self._events)
@@ -330,7 +347,7 @@ class Session:
                 self._newest = self._arrivals.popleft()
             offset = self._newest.offset
         elif text:
-            text = text if self._spoken in (None, self._count) else f" {text}"  # between sentences
+            text = self._apart(text)
             self._spoken = self._count
         self._step += 1
         if step.end and step.action is Action.WRITE and self._restart is not None:
@@ -347,6 +364,10 @@ class Session:
             lag=round(1000 * (now - self._newest.at)),
             resume=resume,
         )
+
+    def _apart(self, text: str) -> str:
+        """The next text of the open sentence, with a space before it if it follows another sentence."""
+        return f" {text}" if text and self._spoken not in (None, self._count) else text
 
 
 def require_text(text: str, where: str) -> None:

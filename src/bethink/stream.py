@@ -59,6 +59,9 @@ class Stream:
         self._read = self._deferred = 0
         self._rows: list[Row] = []  # for positions written, written + 1, at the prefix read
         self._guesses: tuple[int, ...] = ()  # what the model would have written next, before the last READ
+        self.put_off: tuple[
+            int, ...
+        ] = ()  # the tokens of the proposal that the policy put off last, until something is written
         self._seen = Need.NOTHING  # what the last decision looked at
         self._explained: set[int] = set()
         self._steps: list[Step] = []
@@ -213,10 +216,13 @@ class Stream:
         if self._over_length():
             return (WRITE if ended else READ).because("length_limit")
         if need and self._rows and self._premature(ended):
+            self.put_off = ()
             return EARLY_END
         if len(self._rows) < self._rows_for(need, certain):
-            cannot_pass = need is Need.LOOKAHEAD and self._rows and self.policy.cannot_pass(self)
-            return NO_EVIDENCE if cannot_pass else self._request(need)
+            if need is Need.LOOKAHEAD and self._rows and self.policy.cannot_pass(self):
+                self.put_off = (self.candidate,)
+                return NO_EVIDENCE
+            return self._request(need)
         decision = certain or self.policy.decide(self)
         if not isinstance(decision, Decision):
             raise UsageError(f"policy {self.policy}: decide must return READ or WRITE, not {decision!r}")
@@ -225,8 +231,10 @@ class Stream:
             if len(self._rows) < proposed and not (self._rows and self._premature(ended)):
                 return self._request(Need.CANDIDATE)
         if decision.action is Action.WRITE and self._premature(ended):
-            self._seen = Need.CANDIDATE
+            self._seen, self.put_off = Need.CANDIDATE, ()
             return EARLY_END
+        if decision.action is Action.READ and need:
+            self.put_off = _unended(self._proposed())
         return decision
 
     @property
@@ -285,14 +293,15 @@ class Stream:
         """Reads a token, or a word with all its tokens."""
         self._deferred += self._seen is not Need.NOTHING
         if self._rows:
-            self._guesses = self._candidates()
+            self._guesses = _unended(self._rows)
             self._rows = []
         word = self._word_of[self._read]
         more = True
         while more:
             token, before = self._source[self._read], self._heard
             self._read += 1
-            self._note(decision, token, text=self._words[before] if self._heard > before else "")
+            text = self._words[before] if self._heard > before else ""
+            self._note(decision, token, text=text, put_off=self.put_off)
             more = self._by_word and self._read < len(self._source) and self._word_of[self._read] == word
 
     def _write(self, decision: Decision) -> None:
@@ -319,7 +328,7 @@ class Stream:
         )
         self._rows = self._rows[1:]
         self._guesses = self._guesses[1:] if self._guesses[:1] == (token,) else ()
-        self._deferred = 0
+        self._deferred, self.put_off = 0, ()
         self.done = token == EOS
 
     def _count_word(self, begins: bool, tokens: Sequence[int]) -> None:
@@ -338,9 +347,10 @@ class Stream:
         counts = (self._read, self._heard, len(self._target), self._deferred)
         self._steps.append(Step(decision.action, token, *counts, reason=decision.reason, end=token == EOS, **more))
 
-    def _candidates(self) -> tuple[int, ...]:
-        """The next tokens as far as they are known, up to the end of the translation."""
-        return tuple(itertools.takewhile(lambda token: token != EOS, (row.candidate for row in self._rows)))
+
+def _unended(rows: Sequence[Row]) -> tuple[int, ...]:
+    """The tokens that these rows propose, up to the end of the translation."""
+    return tuple(itertools.takewhile(lambda token: token != EOS, (row.candidate for row in rows)))
 
 
 class CopiedStream:

@@ -66,6 +66,10 @@ class Step:
     notice: str | None = None  # of a READ: `number` or `name`, where the word looks like one
     correction: str | None = None  # of the last WRITE of a sentence: what puts right a meaning that was written wrongly
     end: bool = False  # whether the source sentence ends with this READ, its translation with this WRITE
+    put_off: tuple[int, ...] = field(
+        default=(), compare=False
+    )  # of a READ: the ids of the word that the policy put off last
+    tail: str | None = field(default=None, compare=False)  # of a READ, if asked for: the text that would have come next
     n: int | None = field(default=None, compare=False)  # number of the step in its session, from 0
     offset: int | None = field(default=None, compare=False)  # of a READ: how far the text was read, UTF-16 code units
     at: int | None = field(default=None, compare=False)  # milliseconds since the session began
@@ -92,8 +96,16 @@ class Step:
         return cls(**values, action=Action(record["action"]), reason=Reason(**record.get("reason", {})))
 
 
-_JSON_FIELDS = tuple(each.name for each in dataclasses.fields(Step) if each.name not in ("reason", "resume"))
+_JSON_FIELDS = tuple(each.name for each in dataclasses.fields(Step) if each.name not in ("reason", "resume", "put_off"))
 _DIGITS = {"degrees": 4, "gain": 4, "confidence": 4, "stability": 4, "text_stability": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What the model would write next, after the text of this sentence: shown in grey, replaced freely, kept nowhere."""
+
+    sentence: int
+    text: str  # with the space before it; empty if nothing was looked at
 
 
 def units(text: str) -> int:

@@ -375,3 +375,33 @@ def test_a_policy_of_the_operators_own_is_on_the_page(visit: Any, serving: Calla
     assert page.locator(".why-reason").inner_text() == "A punctuation mark was read."
     page.locator("#composer").press_sequentially("ne ruru . ")
     visitor.finished(1)
+
+
+def test_what_may_come_next_is_grey_and_kept_nowhere(visit: Any, serving: Callable[..., Server]) -> None:
+    """Off by default; switched on in mid-sentence, nothing that was written changes."""
+    server = serving("--policy", "pe:k=1,rho=0.95,r=12")
+    visitor = visit(server)
+    page = visitor.page
+    say = page.locator("#composer").fill
+    say("te riki nakoru ")
+    page.locator("#rows .source .word").nth(2).wait_for()
+    assert page.locator("#foresee").get_attribute("aria-pressed") == "false"
+    assert page.locator("[data-tail]").count() == 0
+    before = visitor.translation()
+    page.locator("#foresee").click()
+    visitor.ready()
+    tail = page.locator(".target[data-tail]")
+    tail.wait_for()
+    words = tail.get_attribute("data-tail")
+    assert tail.evaluate("one => getComputedStyle(one, '::after').content").strip('"') == words
+    ink, grey = (tail.evaluate("(one, part) => getComputedStyle(one, part).color", part) for part in (None, "::after"))
+    assert ink != grey
+    assert visitor.translation() == before  # the tail is no text of the page
+    assert words.strip() not in page.locator("#spoken").inner_text().split()
+    say("homuran haturu . ")
+    visitor.finished(1)
+    page.wait_for_function("() => !document.querySelector('[data-tail]')")
+    assert visitor.translation().startswith(before)
+    page.reload()
+    visitor.ready()
+    assert page.locator("#foresee").get_attribute("aria-pressed") == "true"  # this browser remembers

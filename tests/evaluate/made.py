@@ -67,8 +67,9 @@ class FakeTranslator:
         )
 
     def as_completed(
-        self, sentences: Sequence[str], policy: Policy, *, batch: int = 64
+        self, sentences: Sequence[str], policy: Policy, *, batch: int = 64, tail: bool = False
     ) -> Iterator[tuple[int, Translation]]:
+        """It looks at nothing, so it has no tails."""
         k = policy.k if isinstance(policy, WaitK) else 1000
         for n, sentence in reversed(list(enumerate(sentences))):  # in any order
             yield n, translation(sentence, "" if sentence == "Hm" else self.known[sentence], k, degrees=True)

@@ -72,6 +72,10 @@ def _add_evaluate(verbs: Verbs) -> None:
     made.add_argument("--longform", action="store_true", help=talks)
     made.add_argument("--lower", action="store_true", help="with --longform: the source in lower case")
     made.add_argument("--unpunctuated", action="store_true", help="with --longform: the source without punctuation")
+    ahead = (
+        "also count the words that a reader would see change if the page showed what may come next (per word written)"
+    )
+    made.add_argument("--tail", action="store_true", help=ahead)
     early = "also count words shown before the source words they translate, by a word aligner (needs the align extra, takes minutes)"
     made.add_argument("--haste", action="store_true", help=early)
     more = "with --haste: files of sentences and their translations that the aligner also learns from; a few thousand lines help"
@@ -125,7 +129,7 @@ def _evaluated(args: argparse.Namespace) -> list[Result]:
     sources, references = evaluate.load_pairs(args.source[0], args.reference[0])
     translator = _per_lag(args) if args.models else open_translator(args)
     policies = args.policy or [translator.policy]
-    options = {"batch": args.batch, "clock": args.clock, "wpm": args.wpm}
+    options = {"batch": args.batch, "clock": args.clock, "wpm": args.wpm, "tail": args.tail}
     with bars() as told:
         options["progress"] = lambda policy, done, total: told(str(policy), done, total)
         return evaluate.evaluate(translator, sources, references, policies, args.out, **options)
@@ -166,6 +170,8 @@ def _require_short_form(args: argparse.Namespace) -> None:
 def _talks(args: argparse.Namespace) -> list[Result]:
     from bethink.evaluate import longform
 
+    if args.tail:
+        raise UsageError("--tail is measured on sentences; leave out --longform")
     if args.clock:
         raise UsageError("--longform always measures the computing time; leave out --clock")
     talks = longform.load_talks(args.source, args.reference)

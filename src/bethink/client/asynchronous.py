@@ -47,9 +47,12 @@ class Client:
         glossary: Mapping[str, str] | None = None,
         patience: float = 300.0,
         on_state: Callable[[str], None] | None = None,
+        on_tail: Callable[[str], None] | None = None,
     ) -> None:
         """`room`: the speaker's key of a room, whose listeners see the translation too. `glossary`: terms and how to write them.
-        `patience`: seconds to keep trying, at the start and after a lost connection. `on_state` gets `connected`, `lost`, `ended`."""
+        `patience`: seconds to keep trying, at the start and after a lost connection. `on_state` gets `connected`, `lost`, `ended`.
+        `on_tail` gets what the model would write next, after the text of all steps so far, whenever that changes; text that comes in
+        a step takes it away."""
         self.ready: Message = {}  # the server's last answer to `start`
         self.final: Message = {}  # the last message of a complete text
         self.reconnects = 0
@@ -63,9 +66,11 @@ class Client:
             "token": token,
             "room": room,
             "glossary": None if glossary is None else dict(glossary),
+            "tail": on_tail is not None,
         }
         self._patience = patience
         self._on_state = on_state or (lambda _: None)
+        self._on_tail = on_tail or (lambda _: None)
         self._buffer = ReplayBuffer()
         self._steps: deque[Step | Exception] = deque()
         self._news = asyncio.Event()  # set at every change that somebody may wait for
@@ -276,6 +281,8 @@ class Client:
                 step = Step.from_dict(message)
                 self._buffer.see(message)
                 await self._give(step)
+            elif kind == "tail":
+                self._on_tail(str(message["text"]))
             elif kind == "sentence":
                 self._buffer.settle(message["resume"])
             elif kind == "final":

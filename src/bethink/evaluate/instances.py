@@ -25,6 +25,7 @@ from bethink.evaluate import latency, meaning, quality
 from bethink.evaluate.quality import Quality
 from bethink.evaluate.records import flaw, number, read
 from bethink.files import not_utf8, write_atomically
+from bethink.policy import Action
 from bethink.trace import Translation
 
 INTERVALS = "intervals.json"  # beside a log
@@ -50,6 +51,7 @@ class Instance:
     deferred: int = 0  # READs after which a weighed word was not written
     forced: int = 0  # tokens written without evidence by a policy that looks for it
     erased: int = 0  # words taken back
+    tail_erased: int | None = None  # the same with the tail shown, if that was measured
 
     def to_dict(self) -> dict[str, Any]:
         """The record of the log, where `elapsed` is in words."""
@@ -71,6 +73,7 @@ class Instance:
             "deferred": self.deferred,
             "forced": self.forced,
             "erased": self.erased,
+            **({} if self.tail_erased is None else {"tail_erased": self.tail_erased}),
         }
 
     def __post_init__(self) -> None:
@@ -97,6 +100,7 @@ class Scores:
     longform: dict[str, float] = field(default_factory=dict)  # drift, stalls and loops, of whole talks only
     meaning: dict[str, dict[str, float]] = field(default_factory=dict)
     haste: dict[str, float] = field(default_factory=dict)  # words shown too early: see `bethink.evaluate.haste`
+    tail: dict[str, float] = field(default_factory=dict)  # erasure: words taken back per word, if the tail is shown too
 
 
 def instance(
@@ -107,8 +111,10 @@ def instance(
     elapsed: Sequence[float] = (),
     source_ms: float | None = None,
     reference_tokens: int = 0,
+    *,
+    tail: bool = False,
 ) -> Instance:
-    """The record of one translated sentence."""
+    """The record of one translated sentence. `tail`: its steps have tails."""
     writes = translation.writes
     open_writes = [step for step in writes if step.gain and step.read < translation.source_tokens]
     return Instance(
@@ -126,7 +132,19 @@ def instance(
         deferred=sum(step.deferred for step in writes),
         forced=sum(not step.evidence for step in open_writes),
         erased=latency.erased(list(accumulate(step.text for step in writes))),
+        tail_erased=latency.erased(_with_tails(translation)) if tail else None,
     )
+
+
+def _with_tails(translation: Translation) -> list[str]:
+    """What is on the screen when each source word arrives, the tail included, and at the end."""
+    text, screens = "", []
+    for step in translation.steps:
+        if step.action is Action.WRITE:
+            text += step.text
+        elif step.text:
+            screens.append(text + (step.tail or ""))
+    return [*screens, text]
 
 
 def score(instances: Sequence[Instance], whole: Sequence[Instance] = (), spoken: str = "") -> Scores:
@@ -144,7 +162,13 @@ def score(instances: Sequence[Instance], whole: Sequence[Instance] = (), spoken:
         quality=quality.score(predictions, references) if quality.available() else {},
         erasure=sum(one.erased for one in instances) / max(words, 1),
         meaning=meaning.measure(instances, whole, spoken),
+        tail=_tail(instances, max(words, 1)),
     )
+
+
+def _tail(instances: Sequence[Instance], words: int) -> dict[str, float]:
+    erased = [one.tail_erased for one in instances if one.tail_erased is not None]
+    return {"erasure": sum(erased) / words} if len(erased) == len(instances) else {}
 
 
 def rescore(log: str | os.PathLike[str], whole: str | os.PathLike[str] | None = None, spoken: str = "") -> Scores:

@@ -57,6 +57,7 @@ _COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the 
     ("names\nlost %", "meaning", "names", "lost", 2),
     ("hallucin-\nation %", "haste", "", "hallucination", 2),
     ("antici-\npated %", "haste", "", "anticipated", 2),
+    ("erasure\nwith tail", "tail", "", "erasure", 2),
 )
 
 _LEGEND = (
@@ -102,12 +103,14 @@ def evaluate(
     progress: Progress | None = None,
     clock: bool = False,
     wpm: float = 150.0,
+    tail: bool = False,
 ) -> list[Result]:
     """Run every policy over the same sentences; write results.json and, for each policy, a folder with its instances.log.
 
     With `clock`, sentences are fed one by one and word by word at `wpm` words per minute, and computing time is measured;
     otherwise they are batched. An empty source line gets an empty translation. Measures of meaning compare with `offline`: it
-    must be among the policies, or be in the folder already.
+    must be among the policies, or be in the folder already. With `tail`, the words are counted that would be taken back if the
+    screen showed what may come next.
     """
     if not sources:
         raise DataError("there are no sentences to translate; expected at least one")
@@ -123,10 +126,10 @@ def evaluate(
 
     def translated(policy: Policy) -> list[Instance]:
         found: dict[int, Instance] = {}
-        for index, translation, elapsed in _translated(translator, sources, policy, batch, pace):
+        for index, translation, elapsed in _translated(translator, sources, policy, batch, pace, tail):
             source_ms = len(translation.source) * pace if pace else None
             pair = sources[index], references[index]
-            found[index] = instance(index, *pair, translation, elapsed, source_ms, lengths[index])
+            found[index] = instance(index, *pair, translation, elapsed, source_ms, lengths[index], tail=tail)
             if progress:
                 progress(policy, len(found), len(sources))
         return [found[index] for index in range(len(sources))]
@@ -274,20 +277,20 @@ def _caption(results: Sequence[Result]) -> str:
 
 
 def _translated(
-    translator: Translator, sources: Sequence[str], policy: Policy, batch: int, pace: float | None
+    translator: Translator, sources: Sequence[str], policy: Policy, batch: int, pace: float | None, tail: bool
 ) -> Iterator[Timed]:
     """Batched or, with a pace in milliseconds per word, one by one."""
     if pace is None:
-        for index, translation in translator.as_completed(sources, policy, batch=batch):
+        for index, translation in translator.as_completed(sources, policy, batch=batch, tail=tail):
             yield index, translation, ()
         return
     _listen(translator, sources[0], policy, pace)  # warm-up: the first use of a model allocates memory
     for index, source in enumerate(sources):
-        yield index, *_listen(translator, source, policy, pace, where=f"line {index + 1}")
+        yield index, *_listen(translator, source, policy, pace, where=f"line {index + 1}", tail=tail)
 
 
 def _listen(
-    translator: Translator, line: str, policy: Policy, pace: float, where: str = "line 1"
+    translator: Translator, line: str, policy: Policy, pace: float, where: str = "line 1", *, tail: bool = False
 ) -> tuple[Translation, Sequence[float]]:
     """Feed a line word by word, one per `pace` milliseconds, and measure when each target word is shown.
 
@@ -307,7 +310,7 @@ def _listen(
     for word in (*words, None):
         start = time.perf_counter()
         if sentence is None:
-            sentence = Sentence(translator.target, engine, policy, words[0])
+            sentence = Sentence(translator.target, engine, policy, words[0], tail=tail)
         else:
             sentence.close() if word is None else sentence.feed(word)
         engine.run()

@@ -35,10 +35,13 @@ class Model:
     def identity(self) -> str:
         return f"{self.name}@{self.translator.fingerprint}"
 
-    def session(self, policy: Policy, begin: ResumePoint, owner: str, terms: Mapping[str, str] | None) -> AsyncSession:
+    def session(
+        self, policy: Policy, begin: ResumePoint, owner: str, terms: Mapping[str, str] | None, *, tails: bool
+    ) -> AsyncSession:
         """A session for a client, with its own glossary if it sent one; refused if that cannot be used."""
         try:
-            return self.live.session(policy, begin=begin, owner=owner, glossary=Glossary(terms) if terms else None)
+            glossary = Glossary(terms) if terms else None
+            return self.live.session(policy, begin=begin, owner=owner, glossary=glossary, tails=tails)
         except (DataError, ModelError) as error:
             raise Refusal("invalid", str(error)) from None
 

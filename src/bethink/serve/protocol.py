@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from bethink.errors import BethinkError
-from bethink.trace import ResumePoint, Step
+from bethink.trace import ResumePoint, Step, Tail
 
 VERSION = 2
 PATH = "/v1/stream"
@@ -83,6 +83,7 @@ class Start:
     resume: Resume | None = None
     room: str = field(default="", repr=False)  # a speaker's key
     glossary: Mapping[str, str] | None = field(default=None, repr=False)  # terms and how to write them
+    tail: bool = False  # whether the client wants to know what may come next
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def read_request(frame: str) -> Request:
             isinstance(glossary, dict) and all(isinstance(each, str) for each in glossary.values())
         ):
             raise Refusal("invalid", "the field 'glossary' must be an object of texts, a term and its translation each")
-        return Start(model, policy, token, resume, room, glossary)
+        return Start(model, policy, token, resume, room, glossary, _field(got, "tail", bool, False))
     if kind == "policy":
         return Change(_field(got, "policy", str))
     if kind == "end":
@@ -158,6 +159,10 @@ def resume_message(model: str, point: ResumePoint) -> Message:
 
 def step_message(step: Step, check: int) -> Message:
     return {"type": "step"} | step.to_dict() | {"check": f"{check:08x}"}
+
+
+def tail_message(tail: Tail) -> Message:
+    return {"type": "tail", "sentence": tail.sentence, "text": tail.text}
 
 
 def checked(check: int, step: Step) -> int:

@@ -15,9 +15,9 @@ from bethink.serve.auth import Marks
 from bethink.serve.limits import Pressure
 from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
-from bethink.serve.protocol import Message, Refusal, Start, checked, resume_message, step_message
+from bethink.serve.protocol import Message, Refusal, Start, checked, resume_message, step_message, tail_message
 from bethink.serve.rooms import Speaker
-from bethink.trace import ResumePoint, Step, Translation
+from bethink.trace import ResumePoint, Step, Tail, Translation
 
 TOGETHER = 32  # steps sent together, at most
 QUIET = 5.0  # seconds without a step after which nobody speaks
@@ -61,9 +61,10 @@ class StreamHandler:
         self.warned: asyncio.Future[None] = (
             asyncio.get_running_loop().create_future()
         )  # done when the server is about to stop
-        self.session = model.session(self.policy, begin, address, start.glossary)
+        self.session = model.session(self.policy, begin, address, start.glossary, tails=start.tail)
         self._began = time.monotonic()
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
+        self._place = begin.step  # the number of the next step
         self._metrics = metrics
         self._speaker = speaker
         self._marks = marks or Marks()
@@ -85,6 +86,11 @@ class StreamHandler:
                     self._check = 0
                     messages.append(self._sentence(event))
                     continue
+                if isinstance(
+                    event, Tail
+                ):  # for this client alone, never for a room; not while it is still caught up with
+                    messages += [tail_message(event)] if self._place >= self._seen else []
+                    continue
                 is_new = self._is_new(event)
                 if self._speaker:
                     self._speaker.add(event, self._check)
@@ -102,16 +108,20 @@ class StreamHandler:
             self._speaker.track.finish()
         yield [self._final()]
 
-    async def events(self) -> AsyncIterator[list[Step | SentenceEnd]]:
-        """Every step, and a SentenceEnd after the last step of a sentence."""
+    async def events(self) -> AsyncIterator[list[Step | Tail | SentenceEnd]]:
+        """Every step, and a SentenceEnd after the last step of a sentence; tails too, if the client asked for them."""
         draining = False
-        while not draining and (steps := await self.session.some(TOGETHER)):
-            if self.session.is_speech:
+        while not draining and (some := await self.session.some(TOGETHER)):
+            steps = [each for each in some if isinstance(each, Step)]
+            if steps and self.session.is_speech:
                 self._spoke = time.monotonic()
                 self._pressure.add(self.session.lag(steps[-1]))
-            self._open = True
-            events: list[Step | SentenceEnd] = []
-            for made in steps:
+            self._open = self._open or bool(steps)
+            events: list[Step | Tail | SentenceEnd] = []
+            for made in some:
+                if isinstance(made, Tail):
+                    events.append(made)
+                    continue
                 step = replace(made, lag=round(1000 * self.session.lag(made)))  # it has waited since it was made
                 events.append(step)
                 self._steps.append(step)
@@ -163,7 +173,7 @@ class StreamHandler:
     def _is_new(self, step: Step) -> bool:
         """Whether the client has not seen this step; raises if it saw a different one in its place."""
         assert step.n is not None, "a session numbers its steps"
-        self._check = checked(self._check, step)
+        self._check, self._place = checked(self._check, step), step.n + 1
         if self._expected and step.n == self._seen - 1 and f"{self._check:08x}" != self._expected:
             told = "this server translates the open sentence differently than before; start again without 'resume'"
             raise Refusal("diverged", told)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bethink.text.copying import restored, stand_ins
 from bethink.text.vocabulary import EOS, Vocabulary
 
@@ -57,6 +59,11 @@ class Joiner:
         self._ids, self._shown = [], 0
         self._copies, self._missing, self._terms = {}, {}, set()
         return rest
+
+    def preview(self, tokens: Sequence[int]) -> str:
+        """The text that is not shown yet, if these tokens came next; nothing changes."""
+        text = self._vocabulary.decode([*self._ids, *tokens], tidy=self._tidy)[self._shown :]
+        return restored(text, self._copies) if self._copies else text
 
     @property
     def unshown(self) -> int:

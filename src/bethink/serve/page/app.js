@@ -18,6 +18,7 @@ import * as server from "./server.js";
 
 /** @typedef {import("./samples.js").Model} Model */
 
+const FORESEE = "bethink-next"; // whether this browser shows what may come next
 const UNDO = 60000; // ms for which a dropped talk can be brought back
 
 export class App {
@@ -145,7 +146,7 @@ export class App {
   }
 
   connect() {
-    return new Session({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token(), ...this.room.stream() }, this);
+    return new Session({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token(), tail: this.foreseeing, ...this.room.stream() }, this);
   }
 
   /** @param {string} policy */
@@ -155,6 +156,17 @@ export class App {
     const { open } = this.session.transcript;
     this.notice(open && !open.done ? "Applies from the next sentence on." : "");
     this.noticed = open;
+  }
+
+  /** @param {boolean} on */
+  foresee(on) {
+    localStorage.setItem(FORESEE, on ? "1" : "");
+    $("foresee").setAttribute("aria-pressed", String(on));
+    this.session.foresee(on);
+  }
+
+  get foreseeing() {
+    return localStorage.getItem(FORESEE) === "1";
   }
 
   // what the session reports

@@ -5,7 +5,7 @@ import { ResumeBuffer, meaning, pause } from "./resume.js";
 /**
  * @typedef {"connecting" | "ready" | "waiting" | "resting" | "refused"} State
  * @typedef {{state(state: State, detail: string): void, step(step: any, generation: number): void,
- *   sentence(message: any, generation: number): void, complaint(code: string, message: string): void, anew(): void}} Listener
+ *   sentence(message: any, generation: number): void, tail?(message: any, generation: number): void, complaint(code: string, message: string): void, anew(): void}} Listener
  */
 
 const PATIENCE = 8000; // ms for an answer to `start`
@@ -79,6 +79,17 @@ export class Connection {
     socket.onclose = (event) => this.lost(socket, event.code);
   }
 
+  /** Connect anew at once and go on, because `start` asks for something else now. */
+  again() {
+    if (this.closed || this.resting) return;
+    const socket = this.socket;
+    this.socket = null;
+    this.up = false;
+    this.calm();
+    socket?.close(1000);
+    this.connect();
+  }
+
   /** Treat the connection as lost, whatever the network thinks of it. */
   drop() {
     if (this.socket) this.lost(this.socket, 1006);
@@ -99,7 +110,8 @@ export class Connection {
     } else if (message.type === "sentence") {
       this.buffer.finish(message.resume);
       this.listener.sentence(message, this.buffer.generation);
-    } else if (message.type === "reconnect") {
+    } else if (message.type === "tail") this.listener.tail?.(message, this.buffer.generation);
+    else if (message.type === "reconnect") {
       this.after = message.after ?? 1;
       this.listener.state("waiting", "the server is restarting …");
     } else if (message.type === "error") this.fault(message);

@@ -52,6 +52,8 @@ function wireInput(app) {
     const { transcript, buffer } = app.session;
     if (transcript.count && !buffer.room) event.preventDefault(); // the browser asks whether to leave: the talk is kept nowhere else
   });
+  $("foresee").setAttribute("aria-pressed", String(app.foreseeing));
+  $("foresee").addEventListener("click", () => app.foresee(!app.foreseeing));
   $("tune").addEventListener("click", () => $("tune").setAttribute("aria-expanded", String($("policy-panel").classList.toggle("open"))));
 }
 

@@ -13,6 +13,7 @@ export class ResumeBuffer {
     this.model = model;
     this.room = room;
     this.policy = policy; // the one the first start asks for
+    this.tail = false; // whether to ask for what may come next
     /** @type {ResumePoint | null} */
     this.point = null;
     this.seen = 0;
@@ -53,6 +54,7 @@ export class ResumeBuffer {
     const message = { type: "start", version: 2, model: this.model };
     if (token) message.token = token;
     if (this.room) message.room = this.room;
+    if (this.tail) message.tail = true;
     if (this.point) {
       const fresh = this.seen === this.point.step;
       message.resume = { ...this.point, seen: this.seen, ...(fresh ? {} : { check: this.check }) };

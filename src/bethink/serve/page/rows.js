@@ -41,6 +41,7 @@ export class Rows {
     for (const word of sentence.source.slice(row.source.childElementCount)) this.hear(row, word.text);
     for (const word of sentence.target.slice(row.target.childElementCount)) this.write(row, word);
     if (sentence.correction && !row.row.querySelector(".correction")) row.row.append(element("p", "correction", `Correction: ${sentence.correction}`));
+    this.foresee(row, sentence.tail);
     row.row.classList.toggle("live", !sentence.done);
     row.glyph.replaceChildren(glyph(sentence));
     row.glyph.setAttribute("aria-label", `Path of sentence ${sentence.number + 1}`);
@@ -94,6 +95,13 @@ export class Rows {
     word.tabIndex = -1;
     row.target.append(space, word);
     if (!this.stop?.isConnected || this.stop !== document.activeElement) this.reach(word);
+  }
+
+  /** What may come next is drawn by the style sheet: it is no text of the page, so nothing can select, copy or read it out.
+   * @param {Row} row @param {string} tail */
+  foresee(row, tail) {
+    if (tail) row.target.dataset.tail = row.target.childNodes.length ? tail : tail.trimStart();
+    else delete row.target.dataset.tail;
   }
 
   /** Make this the word that Tab reaches.

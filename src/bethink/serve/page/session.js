@@ -15,13 +15,14 @@ import { Transcript } from "./transcript.js";
 const SILENT = { state() {}, step() {}, sentence() {}, complaint() {}, anew() {} };
 
 export class Session {
-  /** @param {{url: string, model: string, policy: string, token: string, room?: string, others?: string[]}} options
+  /** @param {{url: string, model: string, policy: string, token: string, tail?: boolean, room?: string, others?: string[]}} options
    * @param {SessionListener} listener `room`: the key of a room; `others`: models that translate for its listeners alone */
-  constructor({ url, model, policy, token, room = "", others = [] }, listener) {
+  constructor({ url, model, policy, token, tail = false, room = "", others = [] }, listener) {
     this.listener = listener;
     this.transcript = new Transcript();
     this.timeline = new Timeline();
     this.buffer = new ResumeBuffer(model, policy, room);
+    this.buffer.tail = tail;
     this.beginning = 0; // when the first text was fed, by the browser's clock
     this.read = 0; // how far the server has read our text
     this.note = "";
@@ -47,6 +48,16 @@ export class Session {
   /** @param {string} policy */
   change(policy) {
     this.connection.change(policy);
+  }
+
+  /** Whether to show what may come next.
+   * @param {boolean} on */
+  foresee(on) {
+    this.buffer.tail = on;
+    const { open } = this.transcript;
+    if (open) open.tail = "";
+    if (open) this.listener.changed(open, "");
+    this.connection.again();
   }
 
   /** Fed, but not read by the server yet.
@@ -79,6 +90,12 @@ export class Session {
   /** @param {any} message @param {number} generation */
   sentence(message, generation) {
     const sentence = this.transcript.finish(message.sentence, generation);
+    if (sentence) this.listener.changed(sentence, "");
+  }
+
+  /** @param {{sentence: number, text: string}} message @param {number} generation */
+  tail(message, generation) {
+    const sentence = this.transcript.foresee(message, generation);
     if (sentence) this.listener.changed(sentence, "");
   }
 

@@ -33,6 +33,7 @@ export class Sentence {
     this.target = [];
     this.done = false;
     this.correction = ""; // what puts right a meaning that was written wrongly
+    this.tail = ""; // what may come next: shown in grey, kept nowhere
     /** @type {Step[]} */
     this.tokens = []; // writes whose text has not come out yet
     /** @type {Step[]} */
@@ -55,6 +56,7 @@ export class Sentence {
     const held = this.tokens;
     this.settle(held.at(-1) ?? this.newest.at(-1), step.degrees);
     this.tokens = step.text && !this.atOnce ? [step] : step.text ? [] : [...held, step];
+    if (step.text || step.end) this.tail = "";
     if (!step.text) return;
     this.newest = this.atOnce ? [...held, step] : held.length ? held : [step];
     const word = this.word(step.text, this.newest, now);
@@ -165,6 +167,13 @@ export class Transcript {
       this.sentences.push(sentence);
     }
     sentence.take(step, now, fedAt);
+    return sentence;
+  }
+
+  /** @param {{sentence: number, text: string}} tail @param {number} generation @returns {Sentence | undefined} */
+  foresee(tail, generation) {
+    const sentence = this.sentences.findLast((one) => one.key === `${generation}:${tail.sentence}`);
+    if (sentence) sentence.tail = tail.text;
     return sentence;
   }
 
