@@ -24,6 +24,7 @@ from bethink.errors import MissingExtra, UsageError
 from bethink.policy import Action
 from bethink.translator import Translator
 from tests.ports import free_port
+from tests.serve.listen import Listener, call
 from tests.serve.servers import CLONE, play
 from tests.serve.talk import start, talk, text
 
@@ -37,8 +38,8 @@ KILL = """
 import ray
 ray.init("auto", namespace="serve", log_to_driver=False)
 actors = sorted(one["name"] for one in ray.util.list_named_actors(all_namespaces=True))
-replicas = [name for name in actors if name.startswith("SERVE_REPLICA")]
-assert len(replicas) == 2, replicas
+replicas = [name for name in actors if name.startswith("SERVE_REPLICA") and "#{deployment}#" in name]
+assert len(replicas) == {count}, actors
 ray.kill(ray.get_actor(replicas[0], namespace="serve"))
 """
 
@@ -51,7 +52,10 @@ class Cluster:
         options = {"model": str(CLONE / "models" / "toy"), "replicas": 2, "most": 2, "streams": 20, "cores": 0.1}
         options["policy"] = f"{POLICY} punctuation_policy:Punctuation"
         deployed = {"name": "live", "route_prefix": "/", "import_path": "bethink.serve.cluster:app", "args": options}
-        config = {"http_options": {"host": "127.0.0.1", "port": self.port}, "applications": [deployed]}
+        shared = {name: options[name] for name in ("model", "policy", "streams", "cores")}
+        rooms = {"name": "rooms", "route_prefix": "/v1/rooms", "import_path": "bethink.serve.cluster:rooms"}
+        rooms |= {"args": shared | {"folder": str(folder / "rooms")}}
+        config = {"http_options": {"host": "127.0.0.1", "port": self.port}, "applications": [deployed, rooms]}
         (folder / "cluster.yaml").write_text(json.dumps(config), encoding="utf-8")  # every JSON text is YAML
         self._log = folder / "log.txt"
         self._environment = os.environ | QUIET | {"PYTHONPATH": f"{CLONE / 'src'}:{CLONE / 'examples'}"}
@@ -68,20 +72,33 @@ class Cluster:
     def url(self) -> str:
         return f"ws://127.0.0.1:{self.port}/v1/stream"
 
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
     def wait(self) -> None:
-        """Until both replicas answer."""
+        """Until both replicas answer, and the one with the rooms."""
         answered: set[str] = set()
         for _ in range(240):
             answered |= self._who()
-            if len(answered) == 2:
+            if len(answered) == 2 and self.has_rooms():
                 return
             if self._process.poll() is not None:
                 break
             time.sleep(0.5)
         raise AssertionError(f"the cluster did not get ready: {self._log.read_text(errors='replace')[-3000:]}")
 
-    def kill_a_replica(self) -> None:
-        subprocess.run([sys.executable, "-c", KILL], env=self._environment, check=True, capture_output=True, timeout=60)
+    def has_rooms(self) -> bool:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            call("GET", f"{self.http}/v1/rooms/nowhere")
+        told = refused.value.read()
+        return b"no room has this name and key" in told
+
+    def kill_a_replica(self, deployment: str = "bethink", count: int = 2) -> None:
+        script = KILL.format(deployment=deployment, count=count)
+        subprocess.run(
+            [sys.executable, "-c", script], env=self._environment, check=True, capture_output=True, timeout=60
+        )
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -138,6 +155,52 @@ def test_a_replica_dies_in_mid_sentence(cluster: Cluster, translator: Translator
 
 
 @needs_ray
+def test_everybody_in_a_room_reaches_the_same_replica(cluster: Cluster, translator: Translator) -> None:
+    """The speaker and listeners who come early, late, and again after the replica with the rooms was killed."""
+    speech = " ".join(pair.source for pair in toy.sentences(8, seed=3))
+    half = len(speech) // 2
+    keys = call("POST", f"{cluster.http}/v1/rooms", {"room": "spring"})
+    assert keys["link"] == f"{cluster.http}/listen.html#{keys['listener']}"
+
+    async def scene() -> tuple[str, int, list[Listener]]:
+        listeners = [Listener(cluster.port, keys["listener"]) for _ in range(10)]
+        tasks = [asyncio.create_task(listener.run()) for listener in listeners]
+        async with Client(cluster.url, room=keys["speaker"]) as client:
+            await client.feed(speech[:half])
+            steps = [await anext(client)]
+            while not all(listener.events for listener in listeners):
+                await asyncio.sleep(0.05)
+            await asyncio.to_thread(cluster.kill_a_replica, "rooms", 1)
+            await client.feed(speech[half:])
+            await client.finish()
+            steps += [step async for step in client]
+        await asyncio.gather(*tasks)
+        late = Listener(cluster.port, keys["listener"])
+        await late.run()
+        said = "".join(step.text for step in steps if step.action is Action.WRITE)
+        return said, client.reconnects, [*listeners, late]
+
+    said, reconnects, listeners = play(scene, 120)
+    assert said == translator.translate(speech, POLICY)
+    assert reconnects == 1
+    assert {listener.text for listener in listeners} == {said}
+    name, _, token = keys["listener"].partition(".")
+    captions = call("GET", f"{cluster.http}/v1/rooms/{name}/captions.vtt?token={token}").decode()
+    assert captions.startswith("WEBVTT")
+    assert call("DELETE", f"{cluster.http}/v1/rooms/{name}?token={keys['speaker'].partition('.')[2]}") == b""
+
+
+@needs_ray
+def test_a_room_has_its_own_address(cluster: Cluster) -> None:
+    async def scene() -> str:
+        async with talk(cluster.url) as client:
+            await client.say(start(room="spring.x"))
+            return str((await client.hear())["message"])
+
+    assert "in a cluster they are an application of their own, at /v1/rooms" in play(scene)
+
+
+@needs_ray
 def test_the_limits_hold_behind_rays_proxy(cluster: Cluster) -> None:
     async def scene() -> tuple[str, int | None]:
         async with talk(cluster.url) as client:
@@ -165,6 +228,7 @@ def test_the_policies_named_in_the_options_are_offered(cluster: Cluster) -> None
         ({"replicas": "none"}, "'replicas'"),
         ({"replicas": 3, "most": 2}, "'most' is 2"),
         ({"policy": "wait-k:3 waitk"}, "no policy named 'waitk'"),
+        ({"folder": "rooms"}, "'folder'"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, object], complaint: str) -> None:
@@ -172,6 +236,9 @@ def test_options_that_cannot_be(options: dict[str, object], complaint: str) -> N
 
     with pytest.raises(UsageError, match=complaint):
         cluster.app(options)
+    if "folder" not in options and "most" not in options:
+        with pytest.raises(UsageError, match=complaint):
+            cluster.rooms(options)
 
 
 def test_without_ray(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,15 +254,15 @@ def test_captions_and_the_code(server: Running, translator: Translator, speech: 
     assert status("GET", f"{room}/qr.svg?token={token}&base=https://evil.example") == (403, "origin")
 
 
-def test_a_cluster_has_no_rooms(model: Model) -> None:
+def test_only_one_replica_of_a_cluster_has_rooms(model: Model) -> None:
     with running(model) as server:
         server.service.rooms = None
         with pytest.raises(urllib.error.HTTPError) as refused:
             opened(server)
         told = json.loads(refused.value.read())["error"]
         assert (refused.value.code, told["code"]) == (404, "room")
-        assert "a cluster has no rooms" in told["message"]
-        with pytest.raises(Refusal, match="a cluster has no rooms"):
+        assert "in a cluster they are an application of their own" in told["message"]
+        with pytest.raises(Refusal, match="this replica has no rooms"):
             play(lambda: speak(server.url, "te riki .", room="any.key"))
         server.service.rooms = Rooms()
 

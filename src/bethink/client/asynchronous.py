@@ -8,13 +8,14 @@ import logging
 import math
 import random
 import time
+import urllib.parse
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from bethink.client.resume import ReplayBuffer
 from bethink.errors import BethinkError, MissingExtra
-from bethink.serve.protocol import NO_RETRY, PATH, VERSION, Message, Refusal, dumps
+from bethink.serve.protocol import NO_RETRY, PATH, ROOM_PATH, VERSION, Message, Refusal, dumps
 from bethink.trace import Step
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Client:
         self.final: Message = {}  # the last message of a complete text
         self.reconnects = 0
         self.socket: ClientConnection | None = None  # the current connection
-        self._url = url.rstrip("/") + ("" if url.rstrip("/").endswith(PATH) else PATH)
+        path = ROOM_PATH.format(name=urllib.parse.quote(room.partition(".")[0], safe="")) if room else PATH
+        self._url = url.rstrip("/").removesuffix(PATH) + path
         self._start = {
             "type": "start",
             "version": VERSION,

@@ -20,7 +20,7 @@ from starlette.types import Scope
 from bethink import __version__
 from bethink.serve.http import routes
 from bethink.serve.middleware import AccessMiddleware, answer, refuse
-from bethink.serve.protocol import PATH, Refusal
+from bethink.serve.protocol import PATH, ROOM_PATH, Refusal
 from bethink.serve.room_http import room_routes
 from bethink.serve.service import Service
 from bethink.serve.socket import serve_socket
@@ -69,6 +69,7 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
     _add_errors(app, service)
 
     @app.websocket(PATH)
+    @app.websocket(ROOM_PATH)
     async def stream(socket: WebSocket) -> None:
         await serve_socket(socket, service)
 

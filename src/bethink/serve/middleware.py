@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -11,7 +12,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bethink.serve.auth import bearer
-from bethink.serve.protocol import PATH, Refusal
+from bethink.serve.protocol import PATH, ROOM_PATH, Refusal
 from bethink.serve.service import Service
 
 POLICY = (
@@ -19,6 +20,7 @@ POLICY = (
     "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 ROOMS = "/v1/rooms/"
+STREAM = re.compile(ROOM_PATH.format(name="[^/]+"))
 WATCHED = ("/health", "/metrics")  # asked by load balancers and Prometheus, under whatever name they know
 HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -69,8 +71,8 @@ class AccessMiddleware:
         if asks and not access.allows_origin(headers.get("origin"), host):
             raise Refusal("origin", "pages of other sites may not use this server; --origin can allow one")
         if scope["type"] == "websocket":
-            if path != PATH:
-                raise Refusal("not_found", f"the only WebSocket of this server is {PATH}")
+            if path != PATH and not STREAM.fullmatch(path):
+                raise Refusal("not_found", f"the only WebSockets of this server are {PATH} and {ROOM_PATH}")
             return  # other refusals are sent on the socket, where a browser can read them
         if path.startswith(ROOMS):
             return  # rooms have their own tokens, and only wrong ones count against an address

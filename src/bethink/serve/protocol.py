@@ -16,6 +16,7 @@ from bethink.trace import ResumePoint, Step, Tail
 
 VERSION = 2
 PATH = "/v1/stream"
+ROOM_PATH = "/v1/rooms/{name}/stream"  # the same for the speaker of a room: a proxy can send it where the room is
 LARGEST = 2**53  # the largest whole number that every JSON parser reads exactly
 
 CODES = {  # code of an error → close code of the socket, HTTP status

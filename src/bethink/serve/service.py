@@ -34,7 +34,7 @@ class Service:
     limits: Limits = field(default_factory=Limits)
     access: Access = field(default_factory=lambda: Access("127.0.0.1"))
     marks: Marks = field(default_factory=Marks)
-    rooms: Rooms | None = field(default_factory=Rooms)  # none in a cluster, where a listener may reach another replica
+    rooms: Rooms | None = field(default_factory=Rooms)  # in a cluster, only one replica has them
 
     def __post_init__(self) -> None:
         self.metrics = Metrics()
@@ -95,7 +95,7 @@ class Service:
     @property
     def open_rooms(self) -> Rooms:
         if self.rooms is None:
-            told = "a cluster has no rooms, because listeners may reach another replica; use one `bethink serve`"
+            told = "this replica has no rooms; in a cluster they are an application of their own, at /v1/rooms"
             raise Refusal("room", told)
         return self.rooms
 

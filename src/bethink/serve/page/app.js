@@ -146,7 +146,9 @@ export class App {
   }
 
   connect() {
-    return new Session({ url: server.streamUrl(), model: this.model.name, policy: this.policy, token: server.token(), tail: this.foreseeing, ...this.room.stream() }, this);
+    const room = this.room.stream();
+    const url = server.streamUrl(room.room?.split(".")[0]);
+    return new Session({ url, model: this.model.name, policy: this.policy, token: server.token(), tail: this.foreseeing, ...room }, this);
   }
 
   /** @param {string} policy */

@@ -11,9 +11,9 @@ export function token() {
   return sessionStorage.getItem(KEY) ?? "";
 }
 
-/** @returns {string} */
-export function streamUrl() {
-  const url = new URL("v1/stream", document.baseURI);
+/** @param {string} [room] the name of a room, for its speaker @returns {string} */
+export function streamUrl(room = "") {
+  const url = new URL(room ? `v1/rooms/${room}/stream` : "v1/stream", document.baseURI);
   url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
   url.hash = url.search = "";
   return url.href;
