@@ -202,7 +202,7 @@ class Session:
         self._engine, self._shared = engine, shared
         self._source, self._copier, self._repair = source, copier, repair
         self._segmenter = Segmenter(source, copier=copier)
-        self._noticer = Noticer(language)
+        self._noticer = Noticer(language, source)
         self._asked = self._policy = policy  # the last one asked for, and the one in force so far in the text
         self._events: deque[tuple[Word | Boundary | Policy | End, Arrival | None, int | None]] = deque()
         self._sentence: Sentence | None = None

@@ -1,15 +1,22 @@
 """What an interpreter wants to see at once: the numbers and names of a talk, each with the word that is read.
 
 Simple rules that look at one word and the one before it, so nothing waits. A number is a word with a digit, or a German or English number
-word. A name is a word with a capital inside a sentence; in German, where all nouns have one, only if no article, adjective, number or other
-word that belongs to a noun stands before it; a word after "und" is what the one before "und" is. So some nouns are taken for names, and a
-name that begins a sentence is missed.
+word. A name is a word with a capital inside a sentence. In German all nouns have one; there a word is no name
+
+- if an article, adjective, number or other word that belongs to a noun stands before it; a word after "und" is what the one before is;
+- or if the model's vocabulary knows it as a noun: whole or inflected as one piece, as the end of a compound, or by its ending.
+
+It is a name all the same after a title (Herr, Ministerin), if it has capitals inside (NATO, YouTube), or if it is a well-known place. So
+some rare nouns are taken for names, and a name that begins a sentence is missed.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Literal, TypeAlias
+
+from bethink.text.vocabulary import UNK, Vocabulary
 
 Notice: TypeAlias = Literal["number", "name"]
 
@@ -35,18 +42,64 @@ _AGREEING = re.compile(r"\w+(?:e|en|er|es|em)|viel|mehr|wenig")
 _PRONOUNS = re.compile(
     r"Sie|Ihnen|Ihr(?:e[nmrs]?)?|Du|Di(?:r|ch)|Dein(?:e[nmrs]?)?|Euch|Euer|Eur(?:e[nmrs]?)"
 )  # of polite address
+_CAPITALS_INSIDE = re.compile(r"[^\W\d_][^-]*[A-ZÄÖÜ][^-]*")
 _AND = frozenset({"und", "oder", "sowie"})
+
+# All below is German.
+_PREPOSITIONS = frozenset(
+    "gegen hinter neben über unter wegen zwischen außer samt per gegenüber entgegen namens kontra".split()
+)  # which end like adjectives
+_SMALL = frozenset(
+    "aber alle als am an auch auf aus bei beim bis da damit dann das dass dem den denn der des die dies diese dieser dieses doch dort "
+    "du durch ein eine einem einen einer eines er es für gegen gestern hat heute hier ich ihr ihre im in ist ja jede jeder jetzt kein "
+    "keine können man manche mein meine mit muss nach nein nicht noch nun nur ob oder ohne schon sein seine seit sie sind so soll "
+    "trotz über um und uns unser unsere unter viele vom von vor wann warum was weil welche wenn wer werden wie wieder wir wird wo zu "
+    "zum zur zwei zwischen".split()
+)  # with a capital after a colon or in quotation marks
+_TITLES = re.compile(
+    r"Herrn?|Frau|Dr\.?|Prof\.?|Sir|Lady|Lord|König(?:in)?|Prinz(?:essin)?|Papst|Richter(?:in)?|General|Oberst|Trainer(?:in)?"
+    r"|(?:\w*?)(?:[Pp]räsident|[Kk]anzler|[Mm]inister|[Pp]rofessor|[Kk]ommissar|[Ss]enator|[Bb]ürgermeister|[Ss]ekretär|[Ss]precher|[Cc]hef"
+    r"|[Ff]ührer|[Kk]olleg|[Aa]bgeordnete|[Bb]otschafter)(?:in|en|n|e|s)?"
+)
+_NOUN_ENDINGS = re.compile(
+    r"\w{2,}(?:ungs?|ungen|(?:heit|keit|schaft|tion|sion|tät)s?(?:en)?|nisse?n?|ismus|tums?|linge?n?|mente?n?|isch|logen?|logie"
+    r"|graphie|iker(?:in)?|nomie|chen|leute|stoffe?|zeuge?|werke?n?|(?<!i)(?<!ing)(?<!haus)(?<!kirch)en|ern)"
+)  # the last two are plurals; places have other endings before -en (Italien, Göttingen)
+_TAILS = re.compile(
+    r"(?:berg|burg|land|dorf|stein|bach|feld|hof|mann|wald|stadt|furt|haus|hausen|kirchen|heim|baum|thal|see|mark|ton|field|wood)(?:e[nrs]?|s)?"
+)  # of compounds and of names alike
+_UMLAUTS = str.maketrans("äöü", "aou")
+_INFLECTION = re.compile(r"(?:innen|nen|ern|en|er|es|n|e|s)$")
+_PLACES = frozenset(
+    "Afghanistan Afrika Ägypten Albanien Algerien Amerika Amsterdam Ankara Argentinien Armenien Aserbaidschan Asien Äthiopien "
+    "Athen Australien Bagdad Balkan Bangladesch Barcelona Bayern Beijing Belarus Belgien Belgrad Berlin Bern Bolivien Bonn Bosnien "
+    "Brasilien Bremen Britannien Brüssel Budapest Bukarest Bulgarien Chile China Dänemark Darfur Deutschland Dresden Dublin "
+    "England Estland Europa Finnland Florenz Frankfurt Frankreich Gaza Genf Georgien Ghana Griechenland Großbritannien Guantánamo "
+    "Haag Haiti Hamburg Helsinki Indien Indonesien Irak Iran Irland Island Israel Istanbul Italien Jamaika Japan Jemen Jerusalem "
+    "Johannesburg Jordanien Jugoslawien Kairo Kaliningrad Kambodscha Kanada Kenia Kiew Kinshasa Kolumbien Kongo Kopenhagen Korea "
+    "Kosovo Kroatien Kuba Kyoto Lateinamerika Leipzig Lettland Libanon Libyen Liechtenstein Lissabon Litauen London Luxemburg Lyon "
+    "Madrid Mailand Malaysia Mali Malta Marokko Mazedonien Mexiko Minsk Moldau Moldawien Monaco Mongolei Montenegro Moskau Mostar "
+    "München Neapel Nepal Neuseeland Niederlande Nigeria Nordirland Nordkorea Norwegen Oslo Osteuropa Österreich Ottawa Pakistan "
+    "Palästina Paris Peking Peru Philippinen Polen Portugal Prag Ramallah Riga Rom Ruanda Rumänien Russland Saarland Sachsen "
+    "Sarajevo Schengen Schottland Schweden Schweiz Serbien Sevilla Sibirien Simbabwe Singapur Slowakei Slowenien Somalia Spanien "
+    "Stockholm Straßburg Stuttgart Sudan Südafrika Südamerika Südkorea Südosteuropa Syrien Taiwan Tallinn Tampere Teheran Thailand "
+    "Tibet Tokio Toulouse Triest Tschad Tschechien Tschernobyl Tschetschenien Tunesien Türkei Uganda Ukraine Ungarn Uruguay "
+    "Usbekistan Venezuela Vietnam Vilnius Wales Warschau Washington Westeuropa Wien Zagreb Zürich Zypern".split()
+)
 
 
 class Noticer:
     """Follows one text, word by word."""
 
-    def __init__(self, language: str = "") -> None:
-        """`language` is a code such as `de`."""
+    def __init__(self, language: str = "", vocabulary: Vocabulary | None = None) -> None:
+        """`language` is a code such as `de`; `vocabulary` that of the model, whose pieces show which nouns are common."""
         self._nouns = language in NOUNS_HAVE_CAPITALS
+        cuts = vocabulary is not None and vocabulary.kind != "words"  # a list of words has names and nouns alike
+        self._common = Common(vocabulary) if vocabulary is not None and cuts and language == "de" else None
         self._before = ""
         self._begins = False  # whether the word before begins its sentence
         self._noun = False  # whether the last word with a capital was taken for a noun
+        self._named = False  # whether the word before was taken for a name
 
     def feed(self, word: str, *, first: bool) -> Notice | None:
         """What is to be noticed about the next word; `first`: it begins a sentence."""
@@ -55,13 +108,61 @@ class Noticer:
         core = word.strip(_EDGES)
         if is_number(core):
             return "number"
+        if not core[:1].isupper():
+            self._named = False
         if first or not core[:1].isupper() or core in ("I", "") or core.startswith(("I'", "I’")):
             return None
         if not self._nouns:
             return "name"
         if before not in _AND:
             self._noun = bool(_PRONOUNS.fullmatch(core)) or _agrees(before, begins)
-        return None if self._noun else "name"
+        if self._common is None:
+            return None if self._noun else "name"
+        return "name" if self._is_name(core, before) else None
+
+    def _is_name(self, core: str, before: str) -> bool:
+        """Whether a German word with a capital is a name, as far as it and the word before say so."""
+        assert self._common is not None
+        apart = before.endswith((*_CLAUSE, "s"))  # a comma, or the s of "Israels Grenzen"
+        follows, self._named = self._named and not apart, False
+        if len(core) == 1 or core.lower() in _SMALL or _TITLES.fullmatch(core):
+            self._noun = True
+        elif _CAPITALS_INSIDE.fullmatch(core) or _TITLES.fullmatch(before) or follows or _is_place(core):
+            self._noun = False
+        elif not self._noun:
+            self._noun = self._common.has(core)
+        self._named = not self._noun
+        return self._named
+
+
+class Common:
+    """Which German nouns are common, as the pieces of a vocabulary show."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._whole = functools.lru_cache(4096)(self._is_whole)
+
+    def has(self, word: str) -> bool:
+        last = word.rpartition("-")[2]  # of Start-up, Ferrero-Costa
+        if last != word:
+            return last.islower() or self.has(last)
+        return bool(_NOUN_ENDINGS.fullmatch(word)) or self._known(word) or self._is_compound(word)
+
+    def _known(self, word: str, least: int = 3) -> bool:
+        """Whether the word, or the word without an ending, is one piece and has so many letters."""
+        stem = _INFLECTION.sub("", word)
+        stems = {word, stem, word[:-1] if word.endswith(("n", "s", "e")) else word}
+        stems |= {each[0] + each[1:].translate(_UMLAUTS) for each in stems if each}  # Brände, of Brand
+        return any(self._whole(each) for each in stems if len(each) >= least)
+
+    def _is_compound(self, word: str) -> bool:
+        """Whether the word ends in a noun that is one piece; not in one that names end in."""
+        tails = (word[at:] for at in range(3, len(word) - 3))
+        return any(self._known(tail.capitalize(), 4) for tail in tails if not _TAILS.fullmatch(tail))
+
+    def _is_whole(self, word: str) -> bool:
+        ids = self._vocabulary.encode(word)
+        return len(ids) == 1 and ids != (UNK,)
 
 
 def is_number(core: str) -> bool:
@@ -72,10 +173,14 @@ def is_number(core: str) -> bool:
     return folded not in _NOT_ALONE and bool(_GERMAN.fullmatch(folded) or _ENGLISH.fullmatch(folded))
 
 
+def _is_place(core: str) -> bool:
+    return core in _PLACES or core.removesuffix("s") in _PLACES
+
+
 def _agrees(before: str, begins: bool) -> bool:
     """Whether a German word probably belongs to the noun after it; `begins`: it begins its sentence, so its capital says nothing."""
     core = before.strip(_EDGES)
-    if before.endswith(tuple(_CLAUSE)):
+    if before.endswith(tuple(_CLAUSE)) or core.lower() in _PREPOSITIONS or _TITLES.fullmatch(core):
         return False
     return bool(
         _ARTICLES.fullmatch(core.lower()) or (_AGREEING.fullmatch(core) and (begins or core.islower()))
