@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -118,7 +119,15 @@ class Process:
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
         assert f"serving toy on http://127.0.0.1:{self.port}" in line, line + self.process.stderr.read()
+        until(self._answers)  # a signal that came before would end it in another way
         return self
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/health", timeout=PATIENCE):
+                return True
+        except OSError:
+            return False
 
     def kill(self) -> None:
         """As when the power goes."""

@@ -33,7 +33,9 @@ class RoomWord(NamedTuple):
 
     at: int  # milliseconds since the room was opened
     text: str
-    stability: float | None = None  # how likely it is still right at the end, if it was written before the sentence was complete
+    stability: float | None = (
+        None  # how likely it is still right at the end, if it was written before the sentence was complete
+    )
 
 
 @dataclass(frozen=True)
