@@ -6,6 +6,7 @@ import torch
 
 from bethink.model.config import CapsuleConfig, ModelConfig
 from bethink.model.transformer import Transformer
+from bethink.text import EOS
 
 SMALL = {"width": 16, "hidden": 32, "heads": 4, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0}
 CAPSULES = CapsuleConfig(width=8, hidden=24)
@@ -27,6 +28,15 @@ BUILDS = {
     ),
 }
 
+FOREIGN = {  # what `convert` makes of other tools' models
+    "norm": "pre",
+    "activation": "swish",
+    "positions": "marian",
+    "output_bias": True,
+    "begin": (EOS, 7),
+    "tag": (9,),
+}
+
 
 def random_model(config: ModelConfig, seed: int = 0) -> Transformer:
     torch.manual_seed(seed)
@@ -38,4 +48,6 @@ def random_model(config: ModelConfig, seed: int = 0) -> Transformer:
         for name, parameter in model.named_parameters():
             if name.startswith("judge.") and parameter.dim() == 1:
                 parameter.normal_()
+            if name == "output_bias":
+                parameter.normal_(std=0.5)
     return model.eval()

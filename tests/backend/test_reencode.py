@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
-from bethink.backend import Row, Rows
+from bethink.backend import Backend, Row, Rows
 from bethink.backend.onnx import OnnxBackend
 from bethink.backend.reencode import Reencode, word_by_word
 from bethink.backend.torch import TorchBackend
@@ -17,24 +18,12 @@ from bethink.model.config import ModelConfig
 from bethink.model.transformer import Transformer
 from bethink.policy import Action, parse
 from bethink.text import EOS
-from tests import naive
+from tests import models, naive
 from tests.models import SMALL, random_model
 
-BEGIN, TAG = (EOS, 7), (9,)
 PLAIN = ModelConfig(20, 20, **SMALL, causal=False)
-FOREIGN = ModelConfig(
-    20,
-    20,
-    **SMALL,
-    norm="pre",
-    causal=False,
-    activation="swish",
-    positions="marian",
-    output_bias=True,
-    begin=BEGIN,
-    tag=TAG,
-    judge=8,
-)
+FOREIGN = ModelConfig(20, 20, **SMALL, **models.FOREIGN, causal=False, judge=8)
+CAUSAL = ModelConfig(20, 20, **SMALL, **models.FOREIGN, capsules=models.CAPSULES)  # as trained further
 POLICIES = ("wait-k:1", "wait-k:k=2,rate=1.5", "adaptive:rho_1=0.6,rho_k=0,k_max=5", "weigh:k=1,r=3,rho=0.7", "offline")
 
 
@@ -57,20 +46,14 @@ def sentence(seed: int, length: int) -> list[int]:
 
 
 def model_of(config: ModelConfig) -> Transformer:
-    model = random_model(config, seed=4)
-    if model.output_bias is not None:
-        torch.nn.init.normal_(model.output_bias, std=0.5)
-    return model
+    return random_model(config, seed=4)
 
 
-def backend_of(model: Transformer, kind: str, path: Path) -> Reencode:
+def backend_of(model: Transformer, kind: str, path: Path) -> Backend:
     if kind == "torch":
-        made = word_by_word(TorchBackend(model), model.config)
-    else:
-        _write_graphs(model, path, kind, None)
-        made = word_by_word(OnnxBackend.load(path, threads=1), model.config)
-    assert isinstance(made, Reencode)
-    return made
+        return word_by_word(TorchBackend(model), model.config)
+    _write_graphs(model, path, kind, None)
+    return word_by_word(OnnxBackend.load(path, threads=1), model.config)
 
 
 def run(engine: Engine, jobs: list[tuple[str, list[int]]], *, at_once: bool) -> list[list[tuple[int, ...]]]:
@@ -106,9 +89,34 @@ def test_streaming_equals_computing_everything_from_the_prefixes(
             assert ([token for token, *_ in found], [read for _, read, *_ in found]) == expected
 
 
+@pytest.mark.parametrize("kind", ["torch", "float32"])
+def test_a_causal_model_with_prompts_streams_what_it_computes_in_parallel(kind: str, tmp_path: Path) -> None:
+    """Caches and degrees too: along the path taken, the parallel forward has the same argmax and the same degrees."""
+    model = model_of(CAUSAL)
+    engine = Engine(backend_of(model, kind, tmp_path))
+    for seed, policy in enumerate((*POLICIES, "pe:k=2,rho=0.05,r=3")):
+        source = sentence(seed, 4 + seed)
+        stream = engine.open(parse(policy))
+        engine.feed(stream, source[:-1])
+        engine.close(stream)
+        engine.run()
+        steps = [step for step in stream.take() if step.action is Action.WRITE and step.confidence is not None]
+        target, path = (torch.tensor([[getattr(step, name) for step in steps]]) for name in ("token", "read"))
+        with torch.inference_mode():
+            found = model.along(torch.tensor([source]), target, path)
+            places = torch.arange(1, 1 + len(steps))  # the first token is predicted by the second row
+            assert torch.equal(model.choose(found.output, places)[0], target)
+        assert found.routing is not None
+        for step, degrees in zip(steps, found.routing.degrees[0], strict=True):
+            if step.degrees is not None:
+                np.testing.assert_allclose(step.degrees, degrees[: step.read], atol=1e-5)
+        assert len(steps) > 2
+
+
 @pytest.mark.parametrize("kind", ["float32", "int8"])
-def test_interleaved_equals_alone_to_the_last_bit(kind: str, tmp_path: Path) -> None:
-    backend = backend_of(model_of(FOREIGN), kind, tmp_path)
+@pytest.mark.parametrize("config", [FOREIGN, CAUSAL], ids=["bidirectional", "causal"])
+def test_interleaved_equals_alone_to_the_last_bit(config: ModelConfig, kind: str, tmp_path: Path) -> None:
+    backend = backend_of(model_of(config), kind, tmp_path)
     jobs = [(POLICIES[seed % len(POLICIES)], sentence(seed, 3 + seed % 7)) for seed in range(12)]
     alone = [run(Engine(backend), [job], at_once=True)[0] for job in jobs]
     assert run(Engine(backend, batch=5), jobs, at_once=True) == alone
@@ -117,7 +125,7 @@ def test_interleaved_equals_alone_to_the_last_bit(kind: str, tmp_path: Path) -> 
 
 
 def test_a_prefix_is_encoded_only_when_a_row_needs_it() -> None:
-    backend = backend_of(model_of(PLAIN), "torch", Path())
+    backend = Reencode(TorchBackend(model_of(PLAIN)))
     slot = backend.open()
     for token in (4, 5, 6):
         backend.read([(slot, [token])])

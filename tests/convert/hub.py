@@ -42,7 +42,9 @@ def train_pieces(lines: Sequence[str], path: Path, size: int, kind: str = "unigr
         )
 
 
-def train(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], pad: int, steps: int) -> None:
+def train(
+    model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], pad: int, steps: int, batch: int = 24
+) -> None:
     """Until the model translates some of the toy language: the pairs are sources, and targets from the decoder's first input on."""
     torch.manual_seed(1)
     draw = random.Random(1)
@@ -53,7 +55,7 @@ def train(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], 
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, total_steps=steps)
     model.train()
     for _ in range(steps):
-        some = draw.sample(pairs, 24)
+        some = draw.sample(pairs, batch)
         source = pad_sequence([torch.tensor(one) for one, _ in some], True, pad)
         target = pad_sequence([torch.tensor(two) for _, two in some], True, pad)
         wanted = target[:, 1:].clone()
@@ -68,10 +70,10 @@ def train(model: PreTrainedModel, pairs: Sequence[tuple[list[int], list[int]]], 
     model.eval()
 
 
-def write_marian(path: Path, *, steps: int = STEPS, **settings: Any) -> Path:
+def write_marian(path: Path, *, steps: int = STEPS, count: int = 1000, batch: int = 24, **settings: Any) -> Path:
     """A MarianMT folder: two sentencepiece models, one vocabulary that lacks a few of their pieces, and a language tag."""
     path.mkdir()
-    pairs = sentences(1000, seed=1)
+    pairs = sentences(count, seed=1)
     train_pieces([pair.source for pair in pairs], path / "source.spm", 420, hard_vocab_limit=False)
     train_pieces([pair.target for pair in pairs], path / "target.spm", 440, hard_vocab_limit=False)
     both = [sentencepiece.SentencePieceProcessor(model_file=str(path / f"{side}.spm")) for side in ("source", "target")]
@@ -83,7 +85,7 @@ def write_marian(path: Path, *, steps: int = STEPS, **settings: Any) -> Path:
     pad = len(pieces) - 1
     config = MarianConfig(
         vocab_size=len(pieces),
-        **SIZES,
+        **(SIZES | settings),
         activation_function="swish",
         scale_embedding=True,
         max_position_embeddings=128,
@@ -91,14 +93,13 @@ def write_marian(path: Path, *, steps: int = STEPS, **settings: Any) -> Path:
         eos_token_id=0,
         decoder_start_token_id=pad,
         forced_eos_token_id=None,
-        **settings,
     )
     model = MarianMTModel(config)
     encode = [
         lambda text, m=model: [ids.get(piece, 1) for piece in m.encode(text, out_type=str)] + [0] for model in both
     ]
     tagged = [([ids[TAG], *encode[0](pair.source)], [pad, *encode[1](pair.target)]) for pair in pairs]
-    train(model, tagged, pad, steps)
+    train(model, tagged, pad, steps, batch)
     with torch.no_grad():
         model.final_logits_bias.normal_(std=0.3)  # an untrained one is 0, which hides mistakes
     model.generation_config.bad_words_ids = [[pad]]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from bethink.backend.reencode import word_by_word
 from bethink.backend.torch import TorchBackend
 from bethink.engine import Engine
 from bethink.errors import UsageError
@@ -16,9 +17,13 @@ from bethink.model.transformer import Transformer
 from bethink.policy import Action, parse
 from bethink.text import EOS, PAD, UNK
 from bethink.train.generate import Search, Tokens, translate
-from tests.models import BUILDS, SMALL, random_model
+from tests.models import BUILDS, FOREIGN, SMALL, random_model
 
-BIDIRECTIONAL = ModelConfig(20, 20, **SMALL, causal=False)
+OTHERS = {
+    "bidirectional": ModelConfig(20, 20, **SMALL, causal=False),
+    "foreign": ModelConfig(20, 20, **SMALL, **FOREIGN),
+    "foreign-bidirectional": ModelConfig(20, 20, **SMALL, **FOREIGN, causal=False),
+}
 
 
 def sentences(count: int, seed: int = 0) -> list[Tokens]:
@@ -31,7 +36,7 @@ def found(model: Transformer, source: list[Tokens], search: Search, positions: i
 
 
 def streamed(model: Transformer, source: Tokens) -> list[int]:
-    engine = Engine(TorchBackend(model))
+    engine = Engine(word_by_word(TorchBackend(model), model.config))
     stream = engine.open(parse("offline"))
     engine.feed(stream, source[:-1].tolist())
     engine.close(stream)
@@ -43,10 +48,11 @@ def streamed(model: Transformer, source: Tokens) -> list[int]:
 
 def scores(model: Transformer, source: Tokens, written: list[int], view: int = 0) -> torch.Tensor:
     """log p of what may follow, computed without caches."""
-    inputs = torch.tensor([[EOS, *written]])
+    begin, tag = model.config.begin, model.config.tag
+    inputs, ids = torch.tensor([[*begin, *written]]), torch.tensor([[*tag, *source]])
     path = [min(view + place, len(source)) if view else len(source) for place in range(len(written) + 1)]
     with torch.no_grad():
-        forward = model(torch.from_numpy(source)[None], inputs, torch.tensor([path]))
+        forward = model(ids, inputs, torch.tensor([[path[0]] * (len(begin) - 1) + path]) + len(tag))
         logits = model.logits(forward.output)[0, -1].float()
     logits[[PAD, UNK]] = -torch.inf
     if not written or path[-1] < len(source):
@@ -74,9 +80,9 @@ def searched(model: Transformer, source: Tokens, search: Search) -> list[int]:
     return ended[0][1]
 
 
-@pytest.mark.parametrize("build", ["post", "pre", "plain", "separate", "bidirectional"])
+@pytest.mark.parametrize("build", ["post", "pre", "plain", "separate", *OTHERS])
 def test_greedy_search_is_what_a_stream_writes_offline(build: str) -> None:
-    model = random_model(BIDIRECTIONAL if build == "bidirectional" else BUILDS[build], seed=3)
+    model = random_model((OTHERS | BUILDS)[build], seed=3)
     source = sentences(8)
     assert found(model, source, Search()) == [streamed(model, each) for each in source]
 
@@ -90,16 +96,18 @@ def test_a_batch_is_what_each_sentence_gets_alone(search: Search) -> None:
     assert found(model, source, search, positions=60) == alone
 
 
-def test_a_view_sees_what_wait_k_sees() -> None:
-    model = random_model(BUILDS["plain"], seed=2)
+@pytest.mark.parametrize("build", ["plain", "foreign"])
+def test_a_view_sees_what_wait_k_sees(build: str) -> None:
+    model = random_model((OTHERS | BUILDS)[build], seed=2)
     for source in sentences(10, seed=4):
         written = found(model, [source], Search(view=2))[0]
         for place, token in enumerate(written):
             assert token == int(scores(model, source, written[:place], view=2).argmax())
 
 
-def test_beam_search_is_the_textbook_s() -> None:
-    model = random_model(BUILDS["plain"], seed=7)
+@pytest.mark.parametrize("build", ["plain", "foreign"])
+def test_beam_search_is_the_textbook_s(build: str) -> None:
+    model = random_model((OTHERS | BUILDS)[build], seed=7)
     source = sentences(4, seed=2)
     search = Search(beam=3)
     assert found(model, source, search) == [searched(model, each, search) for each in source]

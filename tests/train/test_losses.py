@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
+from bethink.model.config import ModelConfig
 from bethink.model.constraints import Constraints
 from bethink.text import EOS, PAD
 from bethink.train import losses
 from bethink.train.data import Batch
-from bethink.train.losses import LossConfig, Objective, bag_loss, shift
-from tests.models import BUILDS, random_model
+from bethink.train.losses import LossConfig, Objective, bag_loss
+from tests.models import BUILDS, FOREIGN, SMALL, random_model
 
 SOURCE = torch.tensor([[5, 6, 7, 5, 8, EOS], [9, 4, EOS, PAD, PAD, PAD]])
 TARGET = torch.tensor([[10, 11, 10, 12, EOS], [13, 14, EOS, PAD, PAD]])
@@ -25,12 +26,30 @@ def objective(**weights: float) -> Objective:
 def test_likelihood_is_smoothed_cross_entropy() -> None:
     learner = objective(segment=0.0, token=0.0)
     parts = learner(Batch(SOURCE, TARGET, PATH))
-    logits = learner.model.logits(learner.model(SOURCE, shift(TARGET), PATH).output)
+    logits = learner.model.logits(learner.model.along(SOURCE, TARGET, PATH).output)
     expected = torch.nn.functional.cross_entropy(
         logits.flatten(0, 1), TARGET.flatten(), ignore_index=PAD, reduction="sum", label_smoothing=0.1
     )
     torch.testing.assert_close(parts["loss"], expected)
     assert parts["tokens"] == 8
+
+
+def test_a_converted_model_learns_only_what_it_can_write() -> None:
+    """Its prompts stand before source and target; ids that it does not have are neither expected nor smoothed over."""
+    model = random_model(ModelConfig(20, 20, **SMALL, **FOREIGN))
+    with torch.no_grad():
+        model.output_bias[[11, 18, 19]] = -torch.inf
+    parts = Objective(model, LossConfig())(Batch(SOURCE, TARGET, PATH))
+    ids, inputs = (torch.tensor([[9], [9]]), SOURCE), (torch.tensor([[EOS, 7], [EOS, 7]]), TARGET[:, :-1])
+    path = torch.cat([PATH[:, :1], PATH], dim=1) + 1
+    logits = model.logits(model(torch.cat(ids, dim=1), torch.cat(inputs, dim=1), path).output)[:, 1:]
+    scores, real = logits.log_softmax(dim=-1), (TARGET != PAD) & (TARGET != 11)
+    wanted = scores.gather(2, TARGET[..., None]).squeeze(2)[real].sum()
+    every = scores[..., [word for word in range(20) if word not in (11, 18, 19)]].sum(dim=-1)[real].sum()
+    torch.testing.assert_close(parts["nll"], -wanted)
+    torch.testing.assert_close(parts["loss"], -(0.9 * wanted + 0.1 / 20 * every))
+    parts["loss"].backward()
+    assert all(weight.grad is None or weight.grad.isfinite().all() for weight in model.parameters())
 
 
 def slow_bag(logits: torch.Tensor, bag: list[int], size: int) -> torch.Tensor:
@@ -61,7 +80,7 @@ def test_bag_loss_is_the_smoothed_bag() -> None:
 def test_token_loss_by_hand() -> None:
     learner = objective()
     model, heads = learner.model, learner.constraints
-    forward = model(SOURCE, shift(TARGET), PATH)
+    forward = model.along(SOURCE, TARGET, PATH)
     past, rest = forward.routing.translated, forward.routing.untranslated
     total = torch.zeros(())
     for b, length in enumerate([5, 3]):
@@ -83,7 +102,7 @@ def test_token_loss_by_hand() -> None:
 
 def test_segment_loss_by_hand() -> None:
     learner = objective()
-    forward = learner.model(SOURCE, shift(TARGET), PATH)
+    forward = learner.model.along(SOURCE, TARGET, PATH)
     heads: Constraints = learner.constraints
     total = torch.zeros(())
     for b, (length, words) in enumerate([(5, 6), (3, 3)]):
@@ -102,7 +121,7 @@ def test_segment_loss_by_hand() -> None:
 
 def test_segment_targets_are_detached() -> None:
     learner = objective()
-    forward = learner.model(SOURCE, shift(TARGET), PATH)
+    forward = learner.model.along(SOURCE, TARGET, PATH)
     frozen = losses.Forward(
         forward.output,
         forward.states,
@@ -142,7 +161,7 @@ def test_degree_loss_by_hand() -> None:
     learner = objective(degree=1.0)
     links = torch.tensor([[2, 0, 1, 4, 0, 5], [0, 1, 3, 0, 0, 0]])
     batch = Batch(SOURCE, TARGET, PATH, source_links=links, target_links=torch.zeros_like(TARGET))
-    forward = learner.model(SOURCE, shift(TARGET), PATH)
+    forward = learner.model.along(SOURCE, TARGET, PATH)
     assert forward.routing is not None
     expected = torch.zeros(())
     for b, length in enumerate([5, 3]):

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from bethink import cli
 from bethink.errors import BethinkError, DataError, UsageError
-from bethink.model.config import LONGEST
+from bethink.model.config import LONGEST, LONGEST_PROMPT
 from bethink.text import EOS, PAD, Segmenter, SentencePieces, Word, load_vocabulary
 from bethink.train import corpora, prepare
 from bethink.train.recipe import Recipe, available
@@ -293,11 +293,12 @@ def test_nothing_left_after_the_filters(corpus: Path) -> None:
 
 
 def test_dev_pairs_that_no_model_can_take_are_dropped(corpus: Path) -> None:
-    write(corpus, "dev", ["a " * (LONGEST - 1), "a " * LONGEST, SOURCE[0]], [TARGET[0]] * 3)
+    most = LONGEST - LONGEST_PROMPT
+    write(corpus, "dev", ["a " * (most - 1), "a " * most, SOURCE[0]], [TARGET[0]] * 3)
     folder = run(corpus, "data.longest=9")
     found = counts(folder)
     assert (found["dev pairs"], found["dev pairs dropped: too long"]) == (2, 1)
-    assert int(np.diff(np.load(folder / "dev.source.offsets.npy")).max()) == LONGEST
+    assert int(np.diff(np.load(folder / "dev.source.offsets.npy")).max()) == most
 
 
 def test_no_dev_pair_left(corpus: Path) -> None:

@@ -100,7 +100,7 @@ def test_settings_for_a_system_count_only_for_it_and_yield_to_the_command_line()
         ("losses.segment=-1", "losses.segment is -1.0"),
         ("losses.token=nan", "losses.token is nan"),
         ("data.longest=0", "data.longest is 0"),
-        ("data.longest=1024", "at most 1023 tokens"),
+        ("data.longest=1021", "at most 1020 tokens"),
         ("data.toy=-1", "data.toy is -1"),
         ("text.sample=0", "text.sample is 0"),
         ("system=[]", "system is [], but must be text"),

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from bethink.backend import Backend, Row, Rows
+from bethink.backend.prompted import Prompted
 from bethink.model.config import ModelConfig
 
 
 def word_by_word(backend: Backend, config: ModelConfig) -> Backend:
-    """A backend that reads word by word: the given one, if its encoder is causal."""
-    return backend if backend.causal else Reencode(backend, config.begin, config.tag)
+    """A backend that reads word by word: the given one, if its encoder is causal and it has no prompts of its own."""
+    plain = (config.begin, config.tag) == (ModelConfig.begin, ModelConfig.tag)
+    prompted = backend if plain else Prompted(backend, config.begin, config.tag)
+    return prompted if backend.causal else Reencode(prompted)
 
 
 @dataclass
@@ -30,16 +33,12 @@ class _Slot:
 
 
 class Reencode:
-    """Implements `backend.Backend` over one that reads whole sentences.
-
-    `begin` replaces EOS as the first input of the decoder; `tag` stands before every source.
-    """
+    """Implements `backend.Backend` over one that reads whole sentences."""
 
     causal = True
 
-    def __init__(self, inner: Backend, begin: Sequence[int], tag: Sequence[int]) -> None:
+    def __init__(self, inner: Backend) -> None:
         self._inner = inner
-        self._begin, self._tag = list(begin), list(tag)
         self._slots: dict[int, _Slot] = {}
         self._numbers = itertools.count()
         self.encoded = 0  # source tokens encoded
@@ -85,13 +84,13 @@ class Reencode:
             slot.inner, old = self._inner.open(), slot.inner
             self._inner.close(old)
             slot.encoded = prefix
-            fresh.append((slot.inner, [*self._tag, *slot.source[:prefix]]))
-            self.encoded += len(self._tag) + prefix
+            fresh.append((slot.inner, slot.source[:prefix]))
+            self.encoded += prefix
         if fresh:
             self._inner.read(fresh)
 
     def _inside(self, request: Rows, again: bool) -> Rows:
-        """The rows as the backend inside numbers them: after `begin`, and from the first on if the source has changed.
+        """The rows as they are asked for, or all from the first on if the source has changed.
 
         Only rows with the same prefix can be computed together; what follows is left to the next call.
         """
@@ -99,16 +98,10 @@ class Reencode:
         count = sum(prefix == request.prefixes[0] for prefix in request.prefixes)
         slot.written[request.start :] = request.tokens[:count]
         start = 0 if again else request.start
-        tokens = [*self._begin, *slot.written[1:]] if start == 0 else slot.written[start:]
+        tokens = tuple(slot.written[start:])
         self.repeated += request.start - start
-        place = start + len(self._begin) - 1 if start else 0
-        heard = len(self._tag) + request.prefixes[0]
-        return Rows(slot.inner, place, tuple(tokens), (heard,) * len(tokens))
+        return Rows(slot.inner, start, tokens, request.prefixes[:1] * len(tokens))
 
     def _outside(self, request: Rows, rows: list[Row]) -> list[Row]:
         count = sum(prefix == request.prefixes[0] for prefix in request.prefixes)
-        return [self._without_tag(row) for row in rows[-count:]]
-
-    def _without_tag(self, row: Row) -> Row:
-        apart = self._without_tag(row.apart) if row.apart else None
-        return replace(row, degrees=row.degrees[len(self._tag) :], apart=apart)
+        return rows[-count:]

@@ -35,6 +35,7 @@ def add(verbs: Verbs) -> None:
     )
     precision = "float32, or int8 for a quarter of the size and more speed (default: int8)"
     made.add_argument("--precision", default="int8", metavar="NAME", help=precision)
+    made.add_argument("--weights", action="store_true", help="include the weights as float32, to train it further")
     made.add_argument("--name", help="the name of the model (default: that of its folder)")
 
 
@@ -46,5 +47,5 @@ def run(args: argparse.Namespace) -> int:
             raise
         raise MissingExtra("converting a model", "convert") from error
     options = {"source": args.source, "target": args.target, "precision": args.precision, "name": args.name}
-    print(convert(Path(args.folder), Path(args.to), **options))
+    print(convert(Path(args.folder), Path(args.to), weights=args.weights, **options))
     return 0

@@ -71,6 +71,7 @@ def _add_train(verbs: Verbs) -> None:
             "tiny",
             "tiny system=ped --from runs/tiny-multi-path --run runs/tiny-ped",
             "de-en system=wait-k paths.k=5 --data data/de-en --run runs/wait-5",
+            "mine.toml --data data/mine --from models/opus-fr-en      # a converted model: its architecture is used",
         ),
         run_train,
     )
@@ -85,12 +86,16 @@ def _add_train(verbs: Verbs) -> None:
 def run_train(args: argparse.Namespace) -> int:
     with _extra("training"):
         from bethink.model.device import keep_freed_memory
+        from bethink.train.checkpoint import architecture
         from bethink.train.loop import train
         from bethink.train.recipe import Recipe
     keep_freed_memory()
     recipe = Recipe.load(args.recipe, args.settings)
-    data, folder = args.data or f"data/{recipe.name}", args.folder or f"runs/{recipe.name}-{recipe.system}"
-    model = train(recipe, Path(data), Path(folder), Path(args.init) if args.init else None, args.device)
+    data, folder = args.data or f"data/{recipe.name}", Path(args.folder or f"runs/{recipe.name}-{recipe.system}")
+    init = Path(args.init) if args.init else None
+    if converted := architecture(init or folder):
+        recipe = Recipe.load(args.recipe, args.settings, converted)
+    model = train(recipe, Path(data), folder, init, args.device)
     if os.environ.get("RANK", "0") == "0":  # under torchrun, only one process prints
         print(model)
     return 0

@@ -39,10 +39,12 @@ def convert(
     precision: str = "int8",
     policy: str = POLICY,
     name: str | None = None,
+    weights: bool = False,
 ) -> Path:
     """Write the model of another tool's folder to the new model folder `to`, completely or not at all.
 
-    `source` and `target` choose the languages of a multilingual model, by its own names for them.
+    `source` and `target` choose the languages of a multilingual model, by its own names for them. `weights` also writes the
+    weights themselves, to train it further without the loss of int8.
     """
     if precision not in PRECISIONS:
         raise unknown("precision", precision, PRECISIONS)
@@ -53,7 +55,8 @@ def convert(
     model, vocabularies = _fitted(found)
     _require_size(model, precision)
     about = _about(folder, found, source, target) | {"precision": precision}
-    return write(model, vocabularies, to, name=name or to.absolute().name, policy=chosen, about=about)
+    called = name or to.absolute().name
+    return write(model, vocabularies, to, name=called, policy=chosen, about=about, weights=weights)
 
 
 def _read(folder: Path, source: str | None, target: str | None) -> Foreign:

@@ -21,6 +21,7 @@ from bethink.model.weights import load_tensors
 CONFIG = "config.json"
 SAFE, PICKLED = "model.safetensors", "pytorch_model.bin"
 SHARED_PIECES = "sentencepiece.bpe.model"
+DROPOUT = 0.1  # of these models unless they say otherwise
 ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish"}
 # Marian's options that transformers' own Marian does not have
 PLAIN = {"normalize_before": False, "normalize_embedding": False, "static_position_embeddings": True}
@@ -206,6 +207,7 @@ def _sizes(config: dict[str, Any], folder: Path) -> dict[str, Any]:
         "encoder_layers": config["encoder_layers"],
         "decoder_layers": config["decoder_layers"],
         "activation": ACTIVATIONS[config["activation_function"]],
+        "dropout": float(config.get("dropout", DROPOUT)),  # for further training
     }
 
 

@@ -13,6 +13,7 @@ from bethink.text import EOS
 
 LONGEST = 1024  # positions a model knows; longer sentences are cut before they reach it
 LONGEST_PROMPT = 4  # ids before a source or a translation
+CONVERTED = ("activation", "positions", "output_bias", "begin", "tag")  # settings that only `convert` makes
 
 Norm = Literal["post", "pre"]
 Share = Literal["all", "target", "none"]
@@ -82,6 +83,11 @@ class ModelConfig:
             raise UsageError(
                 "share = 'all' needs one vocabulary for both languages; use 'target' or 'none', or a joint vocabulary"
             )
+
+    @property
+    def converted(self) -> bool:
+        """Whether the model comes from another tool, so that no recipe can describe it."""
+        return any(getattr(self, name) != getattr(ModelConfig, name) for name in CONVERTED)
 
     def to_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

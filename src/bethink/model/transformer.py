@@ -38,6 +38,15 @@ class Forward:
     memory: Tensor  # B I D, z
     routing: Routing | None
 
+    def without(self, rows: int, columns: int) -> Forward:
+        """Without the first target rows and the first source columns."""
+        routing = self.routing and Routing(
+            self.routing.translated[:, rows:],
+            self.routing.untranslated[:, rows:],
+            self.routing.degrees[:, rows:, columns:],
+        )
+        return Forward(self.output[:, rows:], self.states[:, rows:], self.memory[:, columns:], routing)
+
 
 class Transformer(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
@@ -65,7 +74,7 @@ class Transformer(nn.Module):
 
     def forward(self, source: Tensor, target: Tensor, path: Tensor) -> Forward:
         """source B I; target B T, the decoder's inputs, beginning with EOS; path B T, source tokens readable at each."""
-        if kernels.usable(self.output_embedding.weight):
+        if kernels.usable(self.output_embedding.weight) and self.config.activation == "relu":
             return Forward(*kernels.forward(self, source, target, path))
         # a causal encoder needs no mask: padding stands on the right, where nothing real looks
         memory = self.encode(self.embed_source(source), None if self.config.causal else (source != PAD)[:, None, None])
@@ -75,6 +84,21 @@ class Transformer(nn.Module):
         if self.capsules and self.config.norm == "pre":
             states = self.capsules.guide_norm(states)  # the sums of a pre-norm stack have no fixed scale
         return Forward(output, states, memory, routing)
+
+    def along(self, source: Tensor, target: Tensor, path: Tensor) -> Forward:
+        """The rows that predict each target token, B T, along a path: `forward` with what precedes source and target."""
+        first, tag = len(self.config.begin) - 1, len(self.config.tag)
+        found: Forward = self(*self.prompted(source, target), self.prompted_path(path))
+        return found.without(first, tag) if first or tag else found
+
+    def prompted(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """What encoder and decoder get for a source and the translation to be predicted: as a rule the source, and EOS and the target."""
+        return _after(self.config.tag, source), _after(self.config.begin, target[:, :-1])
+
+    def prompted_path(self, path: Tensor) -> Tensor:
+        """The path of what `prompted` returns: all rows see the tag."""
+        first = path[:, :1].expand(-1, len(self.config.begin) - 1)
+        return torch.cat([first, path], dim=1) + len(self.config.tag)
 
     def embed_source(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         return self._embed(self.source_embedding, ids, positions)
@@ -130,6 +154,13 @@ class Transformer(nn.Module):
     def _embed(self, table: nn.Embedding, ids: Tensor, positions: Tensor | None) -> Tensor:
         places = self.positions[: ids.shape[1]] if positions is None else self.positions[positions]
         return self.dropout(table(ids) * math.sqrt(self.config.width) + places)  # type: ignore[no-any-return]
+
+
+def _after(prompt: Sequence[int], ids: Tensor) -> Tensor:
+    """Every row of ids after the prompt."""
+    for token in reversed(prompt):
+        ids = F.pad(ids, (1, 0), value=token)
+    return ids
 
 
 def likeliest(scores: Tensor, among: Tensor | None = None) -> tuple[Tensor, Tensor]:

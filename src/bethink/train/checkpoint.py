@@ -17,7 +17,8 @@ from bethink import folder
 from bethink.errors import TrainingError
 from bethink.export.restore import load_any
 from bethink.files import new_folder, read_json, write_atomically, write_json
-from bethink.folder import DECODER, WEIGHTS
+from bethink.folder import CONFIG, DECODER, WEIGHTS
+from bethink.model.config import CONVERTED, ModelConfig
 from bethink.model.weights import unique_tensors
 from bethink.text import load_vocabulary
 from bethink.train.data import read_manifest
@@ -99,11 +100,33 @@ def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:
         targets[name].copy_(_fitting(name, targets[name], learned[name], origin))
 
 
+def architecture(origin: Path) -> ModelConfig | None:
+    """The architecture of a run or model folder, if it was converted from another tool's model: a recipe cannot describe it."""
+    for file in (origin / MODEL / CONFIG, origin / CONFIG, origin / RECIPE):
+        if file.is_file():
+            found = ModelConfig.from_dict(read_json(file, TrainingError).get("model"))
+            return found if found.converted else None
+    return None
+
+
+def require_same_architecture(recipe: Recipe, origin: Path) -> None:
+    """Refuse to begin with a converted model unless the recipe was loaded with its architecture."""
+    if (found := architecture(origin)) and any(
+        getattr(found, name) != getattr(recipe.model, name) for name in CONVERTED
+    ):
+        raise TrainingError(
+            f"{origin} was converted from another tool's model; load the recipe with its architecture: "
+            "Recipe.load(…, architecture=…)"
+        )
+
+
 def origin_of(origin: Path) -> dict[str, str]:
-    """What a run records about the weights it began with: the name of their run and their hash, but not their path."""
-    place = origin.resolve()
+    """What a run records about the weights it began with: the name of their run, their hash and licence, but not their path."""
+    place, found = origin.resolve(), _place(origin)
     name = place.parent.name if place.name == MODEL else place.name
-    return {"from": name, "sha256": folder.sha256(_file(_place(origin)))}
+    about = read_json(found / CONFIG, TrainingError).get("about", {}) if (found / CONFIG).is_file() else {}
+    licence = {"licence": str(about["licence"])} if "licence" in about else {}
+    return {"from": name, "sha256": folder.sha256(_file(found)), **licence}
 
 
 def _place(origin: Path) -> Path:

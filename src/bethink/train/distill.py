@@ -15,7 +15,7 @@ from bethink.errors import DataError, ModelError, UsageError
 from bethink.files import new_folder, write_atomically, write_json
 from bethink.folder import WEIGHTS, Folder, find, sha256
 from bethink.model import device as devices
-from bethink.model.config import LONGEST
+from bethink.model.config import LONGEST, LONGEST_PROMPT
 from bethink.model.transformer import Transformer
 from bethink.model.weights import load_model
 from bethink.text import EOS
@@ -65,7 +65,7 @@ class Teacher:
 def distill_text(teacher: Teacher, source: Path, out: Path) -> int:
     """Write a translation for every line of a text, an empty line where there is none; returns how many there are."""
     packer = Packer(teacher.folder.source)
-    lines = [packer.encode(line)[: LONGEST - 1] for line in read_lines(source)]
+    lines = [packer.encode(line)[: LONGEST - LONGEST_PROMPT] for line in read_lines(source)]
     numbers = [number for number, ids in enumerate(lines) if len(ids) > 1]
     if not numbers:
         raise DataError(f"{source} has no text to translate")

@@ -13,11 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from bethink.errors import UsageError
 from bethink.model.capsules import Votes
-from bethink.model.config import LONGEST
+from bethink.model.config import LONGEST, LONGEST_PROMPT
 from bethink.model.layers import Memory, Remember, readable_mask
 from bethink.model.transformer import Transformer
 from bethink.text import EOS, PAD
@@ -75,26 +74,33 @@ class Rows:
     def __init__(self, model: Transformer, source: Tensor, search: Search) -> None:
         """source: B I; each sentence gets as many rows as the beam is wide."""
         self.model, self.view = model, search.view
-        mask = None if model.config.causal else (source != PAD)[:, None, None]
-        held = model.source_memory(model.encode(model.embed_source(source), mask))
+        ids, first = model.prompted(source, source[:, :1])
+        mask = None if model.config.causal else (ids != PAD)[:, None, None]
+        held = model.source_memory(model.encode(model.embed_source(ids), mask))
         self.cross, self.votes = held.cross, held.votes
         self.lengths = (source != PAD).sum(dim=1)
         self.caches = [Cache() for _ in model.decoder]
-        self.place = 0
+        self.place = 1 - first.shape[1]  # of the row to come: row 0 predicts the first token
         if search.beam > 1:
+            first = first.repeat_interleave(search.beam, dim=0)
             self._select_source(torch.arange(len(source), device=source.device).repeat_interleave(search.beam))
+        *before, self.last = first.unbind(dim=1)  # the tokens that the first row continues
+        for tokens in before:
+            self.step(tokens)
 
     @property
     def limit(self) -> Tensor:
         """The most tokens of each row, as in a live stream."""
-        return (2 * self.lengths + 50).clamp(max=LONGEST)
+        return (2 * self.lengths + 50).clamp(max=LONGEST - LONGEST_PROMPT)
 
     def step(self, tokens: Tensor) -> Tensor:
         """The logits of what follows `tokens`, R: R V, -inf for what may not follow."""
-        path = self.lengths if not self.view else (self.view + self.place - self.lengths).clamp(max=0) + self.lengths
-        readable = readable_mask(path[:, None], self.cross[0][0].shape[2])
-        place = torch.full((1, 1), self.place, device=tokens.device)
-        mask = (torch.arange(even(self.place + 1), device=tokens.device) <= self.place)[None, None, None]
+        written, config = max(self.place, 0), self.model.config
+        path = self.lengths if not self.view else (self.view + written - self.lengths).clamp(max=0) + self.lengths
+        readable = readable_mask(path[:, None] + len(config.tag), self.cross[0][0].shape[2])
+        position = self.place + len(config.begin) - 1
+        place = torch.full((1, 1), position, device=tokens.device)
+        mask = (torch.arange(even(position + 1), device=tokens.device) <= position)[None, None, None]
         caches: list[Remember] = list(self.caches)
         states = self.model.decode(self.model.embed_target(tokens[:, None], place), self.cross, readable, mask, caches)
         output, _ = self.model.read_out(states, self.votes, readable)
@@ -148,7 +154,7 @@ def _greedy(model: Transformer, source: Tensor, search: Search) -> list[Tokens]:
     rows = Rows(model, source, search)
     numbers = torch.arange(len(source), device=source.device)  # of the sentences still in flight
     written = source.new_full((len(source), int(rows.limit.max())), PAD)
-    last, done = source.new_full((len(source),), EOS), torch.zeros(len(source), dtype=torch.bool, device=source.device)
+    last, done = rows.last, torch.zeros(len(source), dtype=torch.bool, device=source.device)
     for place in range(written.shape[1]):
         last = rows.step(last).argmax(dim=-1)
         last = last.masked_fill(done, PAD)
@@ -175,7 +181,7 @@ def _beam(model: Transformer, source: Tensor, search: Search) -> list[Tokens]:
     score = torch.full((count, width), -torch.inf, device=device)
     score[:, 0] = 0.0  # all rows of a sentence begin alike: only one of them counts
     ended, ended_worth = open_.clone(), worth.clone()
-    last = source.new_full((count * width,), EOS)
+    last = rows.last
     for place in range(limit):
         chances = rows.step(last).log_softmax(dim=-1).unflatten(0, (-1, width))
         total, choice = (score[..., None] + chances).flatten(1).topk(2 * width, dim=1)
@@ -219,8 +225,7 @@ def _rescored(model: Transformer, source: Tensor, found: Tensor, worth: Tensor, 
         real = target != PAD
         target = target[:, : max(int(real.sum(dim=1).max()), 1)]
         real = real[:, : target.shape[1]]
-        inputs = F.pad(target, (1, -1), value=EOS)
-        forward = model(source, inputs, path.expand(-1, target.shape[1]))
+        forward = model.along(source, target, path.expand(-1, target.shape[1]))
         chances = model.logits(forward.output).float().log_softmax(dim=-1).gather(2, target[..., None]).squeeze(2)
         score = (chances * real).sum(dim=1) / real.sum(dim=1).clamp(min=1) ** penalty
         score = score.masked_fill(worth[:, number].isneginf(), -torch.inf)

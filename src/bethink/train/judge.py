@@ -36,7 +36,6 @@ from bethink.policy import Action, Weighing, parse
 from bethink.text import EOS, PAD, alike, load_vocabulary
 from bethink.train.corpora import read_lines
 from bethink.train.data import Side, manifest
-from bethink.train.losses import shift
 from bethink.train.units import Counter, Units, WordCounter
 from bethink.translator import Translator
 
@@ -216,15 +215,17 @@ def _batches(ordered: Sequence[tuple[int, LiveTranslation]]) -> Iterator[list[tu
 def _proposals(
     model: Transformer, source: Tensor, target: Tensor, nearby: Sequence[Tensor], numbers: Tensor
 ) -> Iterator[Examples]:
-    memory = model.encode(model.embed_source(source))
-    held, inputs = model.source_memory(memory), model.embed_target(shift(target))
-    places = torch.arange(target.shape[1], device=target.device).expand_as(target)
+    ids, inputs = model.prompted(source, target)
+    first, tag = len(model.config.begin) - 1, len(model.config.tag)  # the row that proposes the first token
+    held, embedded = model.source_memory(model.encode(model.embed_source(ids))), model.embed_target(inputs)
+    places = torch.arange(inputs.shape[1], device=target.device).expand_as(inputs)
     lengths = (source != PAD).sum(dim=1)[:, None]
 
     def propose(path: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        readable = readable_mask(path, source.shape[1])
-        output, routing = model.read_out(model.decode(inputs, held.cross, readable), held.votes, readable)
-        return output, model.scores(output, places), routing.degrees.float() if routing else None
+        readable = readable_mask(model.prompted_path(path), ids.shape[1])
+        output, routing = model.read_out(model.decode(embedded, held.cross, readable), held.votes, readable)
+        degrees = routing.degrees[:, first:, tag:].float() if routing else None
+        return output[:, first:], model.scores(output, places)[:, first:], degrees
 
     whole = propose(lengths.expand_as(target))[1]
     for near in nearby:
@@ -244,17 +245,13 @@ def _proposals_of_prefixes(
     model: Transformer, source: Tensor, target: Tensor, nearby: Sequence[Tensor], numbers: Tensor
 ) -> Iterator[Examples]:
     """The same with a bidirectional encoder: all rows of a pass see one prefix, so those count that are to see about as much."""
-    begin, tag = (
-        torch.tensor(ids, device=source.device).expand(len(source), -1)
-        for ids in (model.config.begin, model.config.tag)
-    )
-    ids, inputs = torch.cat([tag.long(), source], dim=1), torch.cat([begin, target[:, :-1]], dim=1)
-    first = begin.shape[1] - 1  # the row that proposes the first token
+    ids, inputs = model.prompted(source, target)
+    first, tag = len(model.config.begin) - 1, len(model.config.tag)  # the row that proposes the first token
     places = torch.arange(inputs.shape[1], device=source.device).expand_as(inputs)
     lengths, tokens = (source != PAD).sum(dim=1), (target != PAD).sum(dim=1)
 
     def propose(prefix: Tensor) -> tuple[Tensor, Tensor]:
-        readable = readable_mask((prefix + tag.shape[1])[:, None].expand_as(inputs), ids.shape[1])
+        readable = readable_mask((prefix + tag)[:, None].expand_as(inputs), ids.shape[1])
         held = model.source_memory(model.encode(model.embed_source(ids), readable[:, None, :1]))
         output, _ = model.read_out(model.decode(model.embed_target(inputs), held.cross, readable), None, readable)
         return output[:, first:], model.scores(output, places)[:, first:]

@@ -24,7 +24,7 @@ from bethink.train.data import Batch, Batches, Corpus, Update, in_order, manifes
 from bethink.train.distributed import Flat, Processes, processes
 from bethink.train.graphs import Replay, compile_parts
 from bethink.train.log import Log, Totals
-from bethink.train.losses import Objective, shift
+from bethink.train.losses import Objective
 from bethink.train.paths import wait_k
 from bethink.train.recipe import Recipe, TrainConfig, differences
 from bethink.train.units import Counter, WordCounter, count_tokens
@@ -51,7 +51,8 @@ def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, devic
         about, new = manifest(data, recipe.name), False
         if group.main:
             if init is not None:
-                checkpoint.origin_of(init)  # raises before a folder is made for a run that cannot begin
+                checkpoint.origin_of(init)  # these raise before a folder is made for a run that cannot begin
+                checkpoint.require_same_architecture(recipe, init)
             new = open_run(recipe, about, data, run)
         group.wait()
         try:
@@ -270,7 +271,7 @@ class Trainer:
             for n, lag in enumerate(paths.values()):
                 batch = Batch(source, target, wait_k(lag, units)).to(self.group.device)
                 with self._autocast():
-                    forward = self.objective.model(batch.source, shift(batch.target), batch.path)
+                    forward = self.objective.model.along(batch.source, batch.target, batch.path)
                     sums[n] += self.objective.likelihood(forward, batch.target)[0]
         losses = (self.group.add(sums) / int(self.dev.target.lengths.sum())).tolist()
         return dict(zip(paths, losses, strict=True)) | {"perplexity": math.exp(min(losses[-1], 700))}

@@ -17,7 +17,7 @@ from bethink.model import kernels
 from bethink.model.constraints import Constraints
 from bethink.model.layers import readable_mask
 from bethink.model.transformer import Forward, Transformer
-from bethink.text import EOS, PAD
+from bethink.text import PAD
 from bethink.train.data import Batch
 
 Parts = tuple[Tensor, Tensor]
@@ -47,7 +47,7 @@ class Objective(nn.Module):
         self.segment_loss = segment_loss
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
-        forward = self.model(batch.source, shift(batch.target), batch.path)
+        forward = self.model.along(batch.source, batch.target, batch.path)
         nll, loss = self.likelihood(forward, batch.target)
         extra = self.extra(forward, batch)
         for name, value in extra.items():
@@ -71,16 +71,13 @@ class Objective(nn.Module):
 
     def likelihood(self, forward: Forward, target: Tensor) -> tuple[Tensor, Tensor]:
         """Negative log-likelihood, for the log, and the same with smoothed labels, which is minimised."""
-        eps, table = self.config.smoothing, self.model.output_embedding.weight
+        eps, table, bias = self.config.smoothing, self.model.output_embedding.weight, self.model.output_bias
+        if bias is not None:  # a converted model cannot write every id: some are not in its own vocabulary
+            target = target.masked_fill(bias.isneginf()[target], PAD)
         words, real = target[..., None], (target != PAD).float()
         shares = torch.full_like(words, 1 - eps, dtype=torch.float32)
-        loss, scores = cross_entropy(forward.output, table, words, shares, real, evenly=eps / len(table))
+        loss, scores = cross_entropy(forward.output, table, words, shares, real, eps / len(table), bias=bias)
         return -scores.sum(), loss
-
-
-def shift(target: Tensor) -> Tensor:
-    """The decoder's inputs: EOS, then all target tokens but the last."""
-    return F.pad(target[:, :-1], (1, 0), value=EOS)
 
 
 def segment_loss(constraints: Constraints, forward: Forward, source: Tensor, target: Tensor, path: Tensor) -> Tensor:
@@ -152,23 +149,33 @@ def bags(words: Tensor, sizes: Tensor, evenly: float) -> tuple[Tensor, Tensor]:
 
 
 def cross_entropy(
-    features: Tensor, table: Tensor, words: Tensor, shares: Tensor, weights: Tensor, evenly: float, first: int = 0
+    features: Tensor,
+    table: Tensor,
+    words: Tensor,
+    shares: Tensor,
+    weights: Tensor,
+    evenly: float,
+    first: int = 0,
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Weighted sum of cross-entropies between softmax(features · table) and targets: a few words with their shares, plus `evenly` for all.
 
     features B T D, table V D, words and shares B T W, weights B T. The words of a row are distinct, or PAD, which is ignored.
-    Words below `first` are not in the softmax. Also returns the log-probabilities of the words, without gradient.
+    Words below `first` are not in the softmax, nor are those with a `bias`, V, of -inf. Also returns the log-probabilities of the
+    words, without gradient.
     """
-    if kernels.usable(features):
+    if bias is None and kernels.usable(features):
         return kernels.cross_entropy(features, table, words, shares, weights, evenly, first)
 
     def part(features: Tensor, words: Tensor, shares: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        logits = F.linear(features, table).float()[..., first:]
+        logits = F.linear(features, table, bias).float()[..., first:]
         norm = logits.logsumexp(dim=-1, keepdim=True)
         scores = logits.gather(-1, (words - first).clamp(min=0)) - norm
         scores = scores.masked_fill(words == PAD, 0.0)
-        every = (logits - norm).sum(dim=-1)
-        return -(weights * ((shares * scores).sum(dim=-1) + evenly * every)).sum(), scores.detach()
+        every = logits - norm
+        if bias is not None:
+            every = every.masked_fill(bias[first:].isneginf(), 0.0)
+        return -(weights * ((shares * scores).sum(dim=-1) + evenly * every.sum(dim=-1))).sum(), scores.detach()
 
     losses, scores = zip(*chunked(part, len(table), features, words, shares, weights), strict=True)
     return torch.stack(losses).sum(), torch.cat(scores)

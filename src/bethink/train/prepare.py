@@ -23,7 +23,7 @@ from bethink.errors import DataError
 from bethink.files import new_folder, read_json, write_json
 from bethink.folder import CONFIG, save_vocabulary, sha256
 from bethink.folder import find as find_model
-from bethink.model.config import LONGEST
+from bethink.model.config import LONGEST, LONGEST_PROMPT
 from bethink.text import EOS, SentencePieces, Vocabulary, WordFinalPieces, Words, load_vocabulary
 from bethink.train.align import align
 from bethink.train.checkpoint import disk_errors
@@ -190,7 +190,7 @@ class Preparation:
 
     def _unfit(self, part: str, source: int, target: int) -> str | None:
         """Why a pair is dropped, if it is; of the dev pairs only those that are too long for any model."""
-        if max(source, target) > (self.data.longest if part == "train" else LONGEST):
+        if max(source, target) > (self.data.longest if part == "train" else LONGEST - LONGEST_PROMPT):
             return "too long"
         if part == "train" and self.data.ratio and max(source, target) > self.data.ratio * min(source, target):
             return "lengths too different"

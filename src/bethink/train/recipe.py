@@ -21,7 +21,7 @@ from typing import Any, Literal
 from bethink.checked import build, require_least, require_table, typed
 from bethink.errors import TrainingError, UsageError, unknown
 from bethink.files import read_json
-from bethink.model.config import LONGEST, CapsuleConfig, ModelConfig
+from bethink.model.config import CONVERTED, LONGEST, LONGEST_PROMPT, CapsuleConfig, ModelConfig
 from bethink.policy import Offline, Policy, PostEvaluation, WaitK
 from bethink.policy import parse as parse_policy
 from bethink.train.losses import LossConfig
@@ -61,7 +61,6 @@ SYSTEMS = {
 DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 ADDED_LATER = ("model.judge",)
-CONVERTED = ("model.activation", "model.positions", "model.output_bias", "model.begin", "model.tag")
 LEAST = {
     "data": {"toy": 0, "longest": 1, "ratio": 0, "asr_like": 0},
     "text": {"size": 1, "least": 1, "sample": 1},
@@ -152,8 +151,13 @@ class Recipe:
     train: TrainConfig
 
     @classmethod
-    def load(cls, name_or_path: str | Path, overrides: Sequence[str] = ()) -> Recipe:
-        """The recipe of that name, or in that file, with `key=value` changes."""
+    def load(
+        cls, name_or_path: str | Path, overrides: Sequence[str] = (), architecture: ModelConfig | None = None
+    ) -> Recipe:
+        """The recipe of that name, or in that file, with `key=value` changes.
+
+        `architecture` is that of a converted model to train further; then the recipe decides only dropout and capsules.
+        """
         path = _find(name_or_path)
         try:
             values = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -162,7 +166,7 @@ class Recipe:
         changes: dict[str, Any] = {}
         for override in overrides:
             _merge(changes, _parse(override))
-        return _resolve(path.stem, values, changes)
+        return _resolve(path.stem, values, changes, architecture)
 
     @classmethod
     def read(cls, path: Path) -> Recipe:
@@ -248,7 +252,7 @@ def _merge(into: dict[str, Any], changes: dict[str, Any]) -> None:
             into[key] = value
 
 
-def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Recipe:
+def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any], architecture: ModelConfig | None) -> Recipe:
     special = require_table("for", values.pop("for", {}))
     chosen = typed("system", changes.get("system", values.get("system", "multi-path")), str)
     for system in (chosen, *special):
@@ -270,19 +274,12 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
         **dict.fromkeys(DECIDED_BY_SYSTEM, f"system={'|'.join(SYSTEMS)}"),
         **dict.fromkeys(DECIDED_BY_DATA, "the prepared data"),
         **dict.fromkeys(ADDED_LATER, "'bethink judge', which adds it to a trained model"),
-        **dict.fromkeys(CONVERTED, "'bethink convert', for models of other tools"),
+        **{f"model.{key}": "'bethink convert', for models of other tools" for key in CONVERTED},
     }
     for key, reason in reasons.items():
         section, setting = key.split(".")
         if setting in getattr(file, section):
             raise UsageError(f"{key} cannot be set by itself; it follows from {reason}")
-    width = file.model.get("width", ModelConfig.width)  # the default sizes of capsules follow the width of the model
-    sizes = {"width": width // 2, "hidden": 2 * width} if type(width) is int and width > 1 else {}
-    capsules = build(
-        CapsuleConfig, sizes | require_table("model.capsules", file.model.get("capsules", {})), "model.capsules"
-    )
-    sizes = {"source_vocabulary": 0, "target_vocabulary": 0, "causal": system.causal}
-    model = build(ModelConfig, {**file.model, **sizes, "capsules": capsules if system.capsules else None}, "model")
     recipe = Recipe(
         name=name,
         about=file.about,
@@ -290,13 +287,32 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any]) -> Reci
         policy=str(parse_policy(file.policy) if file.policy else system.policy),
         data=build(DataConfig, file.data, "data"),
         text=build(TextConfig, file.text, "text"),
-        model=model,
+        model=_model(file.model, system, architecture),
         paths=build(PathConfig, {**file.paths, "kind": system.path}, "paths"),
         losses=build(LossConfig, file.losses, "losses"),
         train=build(TrainConfig, file.train, "train"),
     )
     _check(recipe)
     return recipe
+
+
+def _model(settings: dict[str, Any], system: System, architecture: ModelConfig | None) -> ModelConfig:
+    """The model that the settings describe, or that of another tool with the settings that a recipe may change."""
+    for key, value in settings.items() if architecture else ():
+        if key not in ("dropout", "capsules") and value != (has := getattr(architecture, key, value)):
+            raise UsageError(
+                f"model.{key} is {value}, but the converted model to train further has {has}; leave it out of the recipe"
+            )
+    width = architecture.width if architecture else settings.get("width", ModelConfig.width)
+    sizes = {"width": width // 2, "hidden": 2 * width} if type(width) is int and width > 1 else {}  # defaults
+    capsules = build(
+        CapsuleConfig, sizes | require_table("model.capsules", settings.get("capsules", {})), "model.capsules"
+    )
+    base = architecture.to_dict() | {"judge": 0} if architecture else {}
+    decided = {"source_vocabulary": 0, "target_vocabulary": 0, "causal": system.causal}
+    return build(
+        ModelConfig, {**base, **settings, **decided, "capsules": capsules if system.capsules else None}, "model"
+    )
 
 
 def _check(recipe: Recipe) -> None:
@@ -314,13 +330,15 @@ def _check(recipe: Recipe) -> None:
         raise UsageError(f"train.seed is {recipe.train.seed}, but must be below 2^63")
     if recipe.losses.smoothing >= 1:
         raise UsageError(f"losses.smoothing is {recipe.losses.smoothing}, but must be below 1")
-    if recipe.data.longest >= LONGEST:
-        raise UsageError(f"data.longest is {recipe.data.longest}, but a model takes at most {LONGEST - 1} tokens")
+    if recipe.data.longest > LONGEST - LONGEST_PROMPT:
+        raise UsageError(
+            f"data.longest is {recipe.data.longest}, but a model takes at most {LONGEST - LONGEST_PROMPT} tokens"
+        )
     if recipe.train.average > recipe.train.keep:
         raise UsageError(
             f"train.average={recipe.train.average} checkpoints cannot be averaged if train.keep={recipe.train.keep}"
         )
-    if recipe.model.share == "all" and not recipe.text.joint:
+    if recipe.model.share == "all" and not recipe.text.joint and not recipe.model.converted:
         raise UsageError("model.share='all' needs text.joint=true; use model.share=target for two vocabularies")
     if recipe.losses.degree and recipe.model.capsules is None:
         raise UsageError(f"losses.degree teaches capsules, which system={recipe.system} has not; use system=aligned")
