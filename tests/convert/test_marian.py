@@ -174,7 +174,7 @@ class Danger:
         (with_config(decoder_ffn_dim=7), {}, "differ in ffn_dim"),
         (lambda path: (path / "source.spm").unlink(), {}, "there is no .*source.spm"),
         (lambda path: (path / "model.safetensors").unlink(), {}, "has no weights"),
-        (lambda path: (path / "config.json").unlink(), {}, "has no config.json"),
+        (lambda path: (path / "config.json").unlink(), {}, "has no config.json and no .npz"),
         (lambda _: None, {"target": None}, "choose one with --target: fra"),
         (lambda _: None, {"target": "fr"}, "Did you mean 'fra'"),
         (lambda _: None, {"source": "de"}, "--source is for M2M-100"),

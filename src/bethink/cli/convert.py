@@ -15,7 +15,8 @@ def add(verbs: Verbs) -> None:
         "convert",
         "make a model folder from an OPUS-MT, M2M-100 or NLLB model",
         "Turns an offline model of another tool into a model folder that translates word by word. FOLDER is a MarianMT (OPUS-MT), "
-        "M2M-100 or NLLB model as the hub lays it out: config.json, model.safetensors or pytorch_model.bin, and its sentencepiece files. "
+        "M2M-100 or NLLB model as the hub lays it out: config.json, model.safetensors or pytorch_model.bin, and its sentencepiece files; "
+        "or a model as Marian writes it: an .npz file with its vocabulary. "
         "Nothing in it is run. Its encoder is bidirectional, so each word read encodes the sentence so far again. "
         "Train a judge next: bethink judge.",
         (

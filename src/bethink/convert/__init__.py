@@ -14,7 +14,7 @@ import torch
 import yaml
 from torch import Tensor
 
-from bethink.convert import hub
+from bethink.convert import hub, marian
 from bethink.convert.hub import Foreign
 from bethink.convert.pieces import Inventory, vocabulary
 from bethink.errors import ModelError, UsageError, unknown
@@ -64,7 +64,9 @@ def _read(folder: Path, source: str | None, target: str | None) -> Foreign:
         raise UsageError(f"there is no folder {folder}; give the folder of a downloaded model")
     if (folder / hub.CONFIG).is_file():
         return hub.read(folder, source, target)
-    raise ModelError(f"{folder} has no {hub.CONFIG}; expected a model as the hub lays it out")
+    if marian.is_marian(folder):
+        return marian.read(folder, source, target)
+    raise ModelError(f"{folder} has no {hub.CONFIG} and no .npz; expected a model as the hub or Marian lays it out")
 
 
 def _fitted(found: Foreign) -> tuple[Transformer, dict[str, Vocabulary]]:

@@ -5,7 +5,7 @@ Nothing of a folder is run. Its tensors keep their own order of rows here; `conv
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,25 +59,29 @@ def _marian(folder: Path, config: dict[str, Any], source: str | None, target: st
     for option, plain in PLAIN.items():
         if config.get(option, plain) != plain:
             raise ModelError(f"the Marian model in {folder} has {option} = {config[option]}, which cannot be converted")
-    if source is not None:
-        raise UsageError("--source is for M2M-100 and NLLB; a Marian model reads one language or recognises it")
+    refuse_source(source)
     inventory = _listed(folder / "vocab.json", config)
     shared = config.get("share_encoder_decoder_embeddings", True)
     other = inventory if shared else _listed(folder / "target_vocab.json", config)
     return Foreign(
         kind="MarianMT",
-        sizes=_sizes(config, folder) | {"norm": "post", "positions": "marian"},
-        weights=_weights(folder, config, shared),
+        sizes=sizes_of(config, folder) | {"norm": "post", "positions": "marian"},
+        weights=weights_of(_tensors(folder), config, folder, shared),
         source=inventory,
         target=other,
-        source_model=_bytes(folder / "source.spm"),
-        target_model=_bytes(folder / "target.spm"),
+        source_model=file_bytes(folder / "source.spm"),
+        target_model=file_bytes(folder / "target.spm"),
         begin=(other.pieces[config.get("decoder_start_token_id", config["pad_token_id"])],),
-        tag=_marian_tag(inventory, target, folder),
+        tag=marian_tag(inventory, target, folder),
     )
 
 
-def _marian_tag(inventory: Inventory, target: str | None, folder: Path) -> tuple[str, ...]:
+def refuse_source(source: str | None) -> None:
+    if source is not None:
+        raise UsageError("--source is for M2M-100 and NLLB; a Marian model reads one language or recognises it")
+
+
+def marian_tag(inventory: Inventory, target: str | None, folder: Path) -> tuple[str, ...]:
     tags = {piece[2:-2]: piece for piece in inventory.silent}
     if not tags and target is None:
         return ()
@@ -103,14 +107,14 @@ def _m2m(folder: Path, config: dict[str, Any], source: str | None, target: str |
             )
         if language not in languages:
             raise unknown(f"{side} language of this model", language, list(languages))
-    model = _bytes(folder / SHARED_PIECES)
+    model = file_bytes(folder / SHARED_PIECES)
     start = inventory.pieces[config.get("decoder_start_token_id", 2)]
     assert source is not None
     assert target is not None
     return Foreign(
         kind="M2M-100" if listed else "NLLB",
-        sizes=_sizes(config, folder) | {"norm": "pre", "positions": "fairseq-2"},
-        weights=_weights(folder, config, True),
+        sizes=sizes_of(config, folder) | {"norm": "pre", "positions": "fairseq-2"},
+        weights=weights_of(_tensors(folder), config, folder, True),
         source=inventory,
         target=inventory,
         source_model=model,
@@ -125,15 +129,19 @@ def _m2m(folder: Path, config: dict[str, Any], source: str | None, target: str |
 
 def _listed(path: Path, config: dict[str, Any]) -> Inventory:
     """The pieces of a vocab.json, which names the id of each."""
-    pieces = _by_id(path, read_json(path, ModelError))
-    tags = {piece for piece in pieces if piece.startswith(">>") and piece.endswith("<<")}
-    return _inventory(pieces, config, tags, path)
+    pieces = by_id(path, read_json(path, ModelError))
+    return _inventory(pieces, config, tags_among(pieces), path)
+
+
+def tags_among(pieces: Sequence[str]) -> set[str]:
+    """Marian's pieces for languages, such as >>fra<<."""
+    return {piece for piece in pieces if piece.startswith(">>") and piece.endswith("<<")}
 
 
 def _m2m_pieces(folder: Path, config: dict[str, Any]) -> Inventory:
     """The pieces of vocab.json, then one for each language, then those that fill the table."""
     path = folder / "vocab.json"
-    pieces = _by_id(path, read_json(path, ModelError))
+    pieces = by_id(path, read_json(path, ModelError))
     languages = [piece for piece in _special_pieces(folder) if piece.startswith("__") and piece not in pieces]
     made_up = [f"<madeup {n}>" for n in range(config["vocab_size"] - len(pieces) - len(languages))]
     return _inventory([*pieces, *languages, *made_up], config, {*languages, *made_up}, path)
@@ -141,7 +149,7 @@ def _m2m_pieces(folder: Path, config: dict[str, Any]) -> Inventory:
 
 def _nllb_pieces(folder: Path, config: dict[str, Any]) -> Inventory:
     """fairseq's four special pieces, then those of sentencepiece without its own three, then the languages."""
-    own = listed(_bytes(folder / SHARED_PIECES))[3:]
+    own = listed(file_bytes(folder / SHARED_PIECES))[3:]
     pieces = ["<s>", "<pad>", "</s>", "<unk>", *own]
     languages = [piece for piece in _special_pieces(folder) if piece not in pieces]
     made_up = [f"<madeup {n}>" for n in range(config["vocab_size"] - len(pieces) - len(languages))]
@@ -167,7 +175,7 @@ def _special_pieces(folder: Path) -> list[str]:
     )
 
 
-def _by_id(path: Path, ids: dict[str, int]) -> list[str]:
+def by_id(path: Path, ids: dict[str, int]) -> list[str]:
     pieces = sorted(ids, key=lambda piece: ids[piece])
     if [ids[piece] for piece in pieces] != list(range(len(pieces))):
         raise ModelError(f"the ids in {path} are not 0, 1, 2 …; expected the id of every piece of the vocabulary")
@@ -190,7 +198,7 @@ def _some(names: Mapping[str, object]) -> str:
 # sizes and weights
 
 
-def _sizes(config: dict[str, Any], folder: Path) -> dict[str, Any]:
+def sizes_of(config: dict[str, Any], folder: Path) -> dict[str, Any]:
     for name in ("ffn_dim", "attention_heads"):
         if config[f"encoder_{name}"] != config[f"decoder_{name}"]:
             raise ModelError(
@@ -211,9 +219,8 @@ def _sizes(config: dict[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
-def _weights(folder: Path, config: dict[str, Any], shared: bool) -> dict[str, Tensor]:
-    """The weights by bethink's names; embeddings that are one in the model are one tensor here."""
-    theirs = {name.removeprefix("model."): tensor for name, tensor in _tensors(folder).items()}
+def weights_of(theirs: Mapping[str, Tensor], config: dict[str, Any], folder: Path, shared: bool) -> dict[str, Tensor]:
+    """Weights by transformers' names under bethink's names; embeddings that are one in the model are one tensor here."""
     kept = dict(_renamed(theirs, config, folder))
     source = _first(
         theirs, folder, *(["shared.weight"] if shared else []), "encoder.embed_tokens.weight", "lm_head.weight"
@@ -262,6 +269,10 @@ def _first(theirs: Mapping[str, Tensor], folder: Path, *names: str) -> Tensor:
 
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
+    return {name.removeprefix("model."): tensor for name, tensor in _stored(folder).items()}
+
+
+def _stored(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder, from one file or, as an index lists them, from several."""
     for name, load in ((SAFE, load_tensors), (PICKLED, _unpickled)):
         index = folder / f"{name}.index.json"
@@ -284,7 +295,7 @@ def _unpickled(path: Path) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in found.items() if isinstance(tensor, Tensor)}
 
 
-def _bytes(path: Path) -> bytes:
+def file_bytes(path: Path) -> bytes:
     if not path.is_file():
         raise ModelError(f"there is no {path}; expected all files of the model, as on the hub")
     return path.read_bytes()
