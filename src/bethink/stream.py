@@ -324,6 +324,7 @@ class Stream:
             evidence=decision.evidence,
             degrees=tuple(self.degrees.tolist()) if seen else (),
             gain=tuple(gain.tolist()) if seen and gain is not None else (),
+            attention=() if not seen or seen[0].attention is None else tuple(seen[0].attention.tolist()),
             complete=complete,
         )
         self._rows = self._rows[1:]

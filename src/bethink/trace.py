@@ -31,8 +31,10 @@ class Step:
 
     A WRITE carries what was known when its token was decided on, one number for each of the `read` source tokens:
     - `degrees`: how far each was translated before this token, where the model has capsules;
-    - `gain`: by how much this token raises that, where the policy looks at it (`pe` and `pe-flip`) and the source is still open.
-    Both are empty for a READ, and for the end that is put to a translation which grows without bound.
+    - `gain`: by how much this token raises that, where the policy looks at it (`pe` and `pe-flip`) and the source is still open;
+    - `attention`: how much the decoder looked at each, where the model has no capsules. It often points at the words translated, but
+      nothing taught it to.
+    All are empty for a READ, and for the end that is put to a translation which grows without bound.
 
     `text` is what the step adds to what people see: for a READ the source word whose first token was read, for a WRITE the
     target text that became final (whole words only, so often nothing).
@@ -50,6 +52,7 @@ class Step:
     evidence: tuple[int, ...] = ()  # source positions (0-based tokens) that the token was seen to translate
     degrees: tuple[float, ...] = ()
     gain: tuple[float, ...] = ()
+    attention: tuple[float, ...] = ()
     sentence: int = 0
     text: str = ""
     stability: float | None = None  # of a WRITE, if the model has a judge: how likely it is still right in the end
@@ -97,7 +100,7 @@ class Step:
 
 
 _JSON_FIELDS = tuple(each.name for each in dataclasses.fields(Step) if each.name not in ("reason", "resume", "put_off"))
-_DIGITS = {"degrees": 4, "gain": 4, "confidence": 4, "stability": 4, "text_stability": 4}
+_DIGITS = {"degrees": 4, "gain": 4, "attention": 3, "confidence": 4, "stability": 4, "text_stability": 4}
 
 
 @dataclass(frozen=True, slots=True)

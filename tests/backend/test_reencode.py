@@ -57,7 +57,7 @@ def backend_of(model: Transformer, kind: str, path: Path) -> Backend:
 
 
 def run(engine: Engine, jobs: list[tuple[str, list[int]]], *, at_once: bool) -> list[list[tuple[int, ...]]]:
-    """Target tokens, paths and confidences. `at_once`: all words before the first round, else one word between rounds."""
+    """Target tokens, paths, confidences and attention. `at_once`: all words before the first round, else one word between rounds."""
     streams = [engine.open(parse(policy)) for policy, _ in jobs]
     for place in range(max(len(source) for _, source in jobs)):
         for stream, (_, source) in zip(streams, jobs, strict=True):
@@ -69,7 +69,9 @@ def run(engine: Engine, jobs: list[tuple[str, list[int]]], *, at_once: bool) -> 
             engine.round()
     engine.run()
     steps = [[step for step in stream.take() if step.action is Action.WRITE] for stream in streams]
-    return [[(step.token, step.read, step.confidence, step.stability) for step in some] for some in steps]
+    return [
+        [(step.token, step.read, step.confidence, step.stability, step.attention) for step in some] for some in steps
+    ]
 
 
 @pytest.mark.parametrize("kind", ["torch", "float32"])
@@ -87,6 +89,24 @@ def test_streaming_equals_computing_everything_from_the_prefixes(
         for at_once in (False, True):
             found = run(Engine(backend), [(policy, source)], at_once=at_once)[0]
             assert ([token for token, *_ in found], [read for _, read, *_ in found]) == expected
+
+
+def test_attention_is_the_mean_over_the_heads_of_the_last_layer(tmp_path: Path) -> None:
+    model = model_of(FOREIGN)
+    backend = backend_of(model, "float32", tmp_path)
+    slot, source = backend.open(), sentence(1, 5)
+    backend.read([(slot, source)])
+    row = backend.step([Rows(slot, 0, (EOS, 8), (4, 4))])[0][1]
+    ids, given = torch.tensor([[*FOREIGN.tag, *source[:4]]]), torch.tensor([[*FOREIGN.begin, 8]])
+    cross, entered = model.decoder[-1].cross, []
+    cross.query.register_forward_pre_hook(lambda _, inputs: entered.append(inputs[0]))
+    with torch.inference_mode():
+        memory = model.forward(ids, given, torch.full_like(given, 5)).memory
+        keys, _ = cross.remember(memory)
+        queries = cross.query(entered[0]).unflatten(-1, (FOREIGN.heads, -1)).transpose(1, 2)
+        weights = (queries @ keys.transpose(2, 3) / (FOREIGN.width // FOREIGN.heads) ** 0.5).softmax(-1)
+    assert row.attention is not None
+    np.testing.assert_allclose(row.attention, weights.mean(dim=1)[0, -1, 1:].numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["torch", "float32"])

@@ -266,6 +266,28 @@ def test_why_a_word_was_written(run: Any, reason: Reason, evidence: list[int], s
         assert explain(reason).lower() + "." == said.lower()
 
 
+def test_attention_is_shown_as_attention(run: Any) -> None:
+    """By source word, on average over the tokens of the target word; not as a gain."""
+    told = run(
+        "transcript explain",
+        STEPS
+        + """
+        const t = new m.Transcript();
+        const take = (s, now) => t.step(s, 0, now, now);
+        take(step("READ", "Haus", {read: 1, heard: 1}), 1);
+        take(step("READ", "tür", {read: 2, heard: 2}), 2); take(step("READ", "", {read: 3, heard: 2}), 2);
+        take(step("WRITE", "", {heard: 2, attention: [0.2, 0.3, 0.4]}), 3);
+        take(step("WRITE", "", {heard: 2, attention: [0, 0.5, 0.4]}), 3);
+        take(step("WRITE", "door", {heard: 2, attention: [1, 0, 0]}), 4);
+        const explanation = m.explain(t.sentences[0], 0, {});
+        return [t.sentences[0].target[0].gain, explanation.attention, explanation.rises, m.spoken(explanation)];
+        """,
+    )
+    assert (told[0], told[2]) == ([], [])
+    assert [(each["word"], round(each["share"], 3)) for each in told[1]] == [("tür", 0.8), ("Haus", 0.1)]
+    assert "Attention: tür 80%, Haus 10%." in told[3]
+
+
 def test_captions_have_times_and_at_most_two_lines(run: Any) -> None:
     text = run(
         "srt",

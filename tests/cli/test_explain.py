@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bethink.cli import main
-from bethink.cli.explain import translated
+from bethink.cli.explain import attended, translated
 from bethink.cli.words import tell
 from bethink.policy import Action
 from bethink.text import Words
@@ -34,6 +34,17 @@ def test_another_translates_what_the_next_word_finds() -> None:
     first = write(3, 1, (0.1, 0.1, 0.1))
     assert risen(first, write(4, 2, (0.15, 0.2, 0.7, 0.9))) == [("baum", pytest.approx(0.6))]
     assert risen(first, write(3, 2, (0.12, 0.1, 0.1))) == []
+
+
+def test_attention_is_the_mean_over_the_tokens_of_a_word() -> None:
+    """The tokens of a source word are added up; words with less than half of the most are not shown."""
+    steps = [
+        Step(Action.WRITE, 4, 4, 2, n, attention=shares)
+        for n, shares in ((1, (0.5, 0.1, 0.2)), (2, (0.7, 0.1, 0.0, 0.2)))
+    ]
+    sentence = Translation(("haus", "baum"), (1, 2), tuple(steps))
+    assert attended(sentence, steps) == [("haus", pytest.approx(0.6))]
+    assert attended(sentence, steps[:1]) == [("haus", pytest.approx(0.5)), ("baum", pytest.approx(0.3))]
 
 
 def test_without_degrees_there_is_nothing_to_show() -> None:

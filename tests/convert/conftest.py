@@ -23,3 +23,11 @@ def converted(marian: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def m2m(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_m2m(tmp_path_factory.mktemp("hub") / "toy-m2m", listed=True)
+
+
+@pytest.fixture(scope="session")
+def able(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Marian model that translates whole sentences well, converted to int8 without weights."""
+    path, sizes = tmp_path_factory.mktemp("models"), {"d_model": 64, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128}
+    hub = write_marian(path / "hub", steps=600, count=8000, batch=64, **sizes)
+    return convert(hub, path / "able", target="fra")

@@ -13,12 +13,15 @@ from bethink import Translator
 from bethink.cli import main
 from bethink.convert import convert
 from bethink.errors import TrainingError, UsageError
+from bethink.export import network
+from bethink.export.precision import PRECISIONS
 from bethink.export.restore import load_any
-from bethink.folder import Folder
+from bethink.folder import DECODER, Folder, sha256
+from bethink.text import leaving
 from bethink.train.checkpoint import architecture
 from bethink.train.loop import train
 from bethink.train.recipe import Recipe
-from tests.convert.hub import sentences, write_marian
+from tests.convert.hub import sentences
 
 RECIPE = """
 about = "a toy model, trained further"
@@ -58,14 +61,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (path / f"{part}.xx").write_text("".join(f"{pair.source}\n" for pair in pairs))
         (path / f"{part}.yy").write_text("".join(f"{pair.target}\n" for pair in pairs))
     return path
-
-
-@pytest.fixture(scope="module")
-def able(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Marian model that translates whole sentences well, converted to int8 without weights."""
-    path, sizes = tmp_path_factory.mktemp("models"), {"d_model": 64, "encoder_ffn_dim": 128, "decoder_ffn_dim": 128}
-    hub = write_marian(path / "hub", steps=600, count=8000, batch=64, **sizes)
-    return convert(hub, path / "able", target="fra")
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +124,21 @@ def test_the_weights_are_kept_if_asked_for(marian: Path, tmp_path: Path) -> None
         finite = tensor.isfinite()
         assert torch.equal(finite, states[2][name].isfinite())
         assert (states[2][name] - tensor)[finite].abs().max() <= tensor[finite].abs().max() / 100
+
+
+def test_graphs_made_before_attention_was_shown_can_be_trained_on(marian: Path, tmp_path: Path) -> None:
+    made = convert(marian, tmp_path / "made", target="fra", precision="float32")
+    folder = Folder.open(made)
+    model = load_any(folder)
+    weights = {name: tensor.numpy() for name, tensor in model.state_dict().items()}
+    parts = folder.model, weights | {"positions": model.positions.numpy()}, PRECISIONS["float32"]
+    graph = network.decoder(*parts, leaving(folder.target), attention=False)
+    (made / DECODER).write_bytes(graph.SerializeToString())
+    config = folder.config | {"files": folder.config["files"] | {DECODER: sha256(made / DECODER)}}
+    (made / "config.json").write_text(json.dumps(config))
+    assert Translator(made, threads=1).translate("ne te", "wait-k:2"), "they run as before"
+    for name, tensor in load_any(Folder.open(made)).state_dict().items():
+        torch.testing.assert_close(tensor, model.state_dict()[name])
 
 
 def test_m2m_is_trained_further_too(place: Path, m2m: Path, tmp_path: Path) -> None:

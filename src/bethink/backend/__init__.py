@@ -38,6 +38,7 @@ class Row:
         None  # the probability that more source does not change the token, if the model has a judge
     )
     apart: Row | None = None  # the likeliest token that leaves the word before it as it is, where that is another one
+    attention: Degrees | None = None  # of every source token it saw, from graphs of a model without capsules
 
     def beside(self, apart: Row) -> Row:
         """This row with the other beside it, if that has another token."""

@@ -38,6 +38,7 @@ Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Request: TypeAlias = tuple[int, Sequence[int]]
 Numbers: TypeAlias = npt.NDArray[Any]
 Choice: TypeAlias = tuple[int, float, float | None]
+Shares: TypeAlias = npt.NDArray[np.float32]
 
 
 class Program:
@@ -206,7 +207,8 @@ class OnnxBackend:
             names = ("candidate", "confidence", "verdict"), ("apart", "apart_confidence", "apart_verdict")
             chosen, apart = (_choices(*(results.get(name) for name in three)) for three in names)
             degrees = results["degrees"].copy() if self.capsules else np.zeros((len(chosen), 0), np.float32)
-        rows = zip(chosen, degrees, apart or itertools.repeat(None), strict=False)
+            attention = results["attention"].copy() if "attention" in results else itertools.repeat(None)
+        rows = zip(chosen, degrees, attention, apart or itertools.repeat(None), strict=False)
         return [[_row(*next(rows), prefix) for prefix in request.prefixes] for request in requests]
 
     def _encode(self, slots: Sequence[Slot], tokens: Sequence[Sequence[int]]) -> None:
@@ -251,10 +253,11 @@ def _choices(tokens: Numbers | None, chances: Numbers | None, verdicts: Numbers 
     return list(zip(tokens.tolist(), chances.tolist(), stabilities, strict=True))
 
 
-def _row(chosen: Choice, degrees: npt.NDArray[np.float32], apart: Choice | None, prefix: int) -> Row:
-    seen = degrees[:prefix]
-    row = Row(chosen[0], chosen[1], seen, chosen[2])
-    return row if apart is None or apart[0] == chosen[0] else row.beside(Row(apart[0], apart[1], seen, apart[2]))
+def _row(chosen: Choice, degrees: Shares, attention: Shares | None, apart: Choice | None, prefix: int) -> Row:
+    seen, looked = degrees[:prefix], None if attention is None else attention[:prefix]
+    row, other = (each and Row(each[0], each[1], seen, each[2], attention=looked) for each in (chosen, apart))
+    assert row
+    return row.beside(other) if other else row
 
 
 def _chunks(requests: Sequence[Request], *, cut: bool) -> Iterator[list[Request]]:

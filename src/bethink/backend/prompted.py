@@ -65,4 +65,5 @@ class Prompted:
 
     def _without_tag(self, row: Row) -> Row:
         apart = self._without_tag(row.apart) if row.apart else None
-        return replace(row, degrees=row.degrees[len(self._tag) :], apart=apart)
+        attention = None if row.attention is None else row.attention[len(self._tag) :]
+        return replace(row, degrees=row.degrees[len(self._tag) :], apart=apart, attention=attention)

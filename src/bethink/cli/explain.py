@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from bethink.trace import Step, Translation
     from bethink.translator import Translator
 
-LEAST = 0.05  # smaller rises of the degree are not shown
+LEAST = 0.05  # smaller rises of the degree, and less attention, are not shown
 
 
 def add(verbs: Verbs) -> None:
@@ -27,8 +27,9 @@ def add(verbs: Verbs) -> None:
         "explain",
         "show why each word was written when it was",
         "Translates one text and shows for every word written what had been heard by then, the policy's reason, which source words "
-        "the word translates (how much their translation degree rose), how sure the model was, how likely the word is still "
-        "right once the whole source is known (if the model has a judge), and how often it had been put off. "
+        "the word translates (how much their translation degree rose; of a model without capsules, which of them got its attention), "
+        "how sure the model was, how likely the word is still right once the whole source is known (if the model has a judge), and how "
+        "often it had been put off. "
         "With --out it also draws the read/write path over the translation degree of every source token.",
         (
             "'Der Ausschuss lehnt den Vorschlag ab.'",
@@ -100,14 +101,17 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
     caption = Text(f"{describe(translator)}, {policy}", "table.caption")
     made = Table(box=SIMPLE_HEAD, caption=caption, caption_justify="left")
     degrees = any(step.degrees for step in translation.writes)
-    for heading in ("heard", "newly heard", "wrote", "because", *(["now translated"] if degrees else [])):
+    attention = not degrees and any(step.attention for step in translation.writes)
+    origin = ["now translated"] if degrees else ["attention"] if attention else []
+    for heading in ("heard", "newly heard", "wrote", "because", *origin):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
     judged = any(step.stability is not None for step in translation.writes)
     for heading in ("sure", *(["will stay"] if judged else []), "put off"):
         made.add_column(heading, justify="right")
     before = 0
     for written in tell(translator.target, translation.steps):
-        risen = translated(translation, written.steps)
+        risen = [f"{word} {rise:+.2f}" for word, rise in translated(translation, written.steps)]
+        looked = [f"{word} {share:.0%}" for word, share in attended(translation, written.steps)]
         heard = " ".join(translation.source[before : written.heard])
         before = written.heard
         made.add_row(
@@ -115,7 +119,7 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
             Text(heard),
             Text(written.text, "bold"),
             Text(written.because),
-            *([Text(" · ".join(f"{word} {rise:+.2f}" for word, rise in risen))] if degrees else []),
+            *([Text(" · ".join(risen if degrees else looked))] if origin else []),
             _percent(written.confidence),
             *([_percent(written.stability)] if judged else []),
             f"{written.deferred}×" if written.deferred else "",
@@ -132,12 +136,30 @@ def translated(translation: Translation, steps: Sequence[Step]) -> list[tuple[st
 
     If the policy did not look ahead, the rise is computed from the degrees before the next token.
     """
-    word_of = [word for word, count in enumerate(translation.pieces) for _ in range(count)]
+    word_of = _words(translation)
     found: dict[int, float] = {}
     for step in steps:
         following = translation.writes[step.written]
         after = [d + gain for d, gain in zip(step.degrees, step.gain, strict=True)] if step.gain else following.degrees
         for word, before, now in zip(word_of, step.degrees, after, strict=False):
             found[word] = max(found.get(word, 0.0), now - before)
+    return _strongest(translation, found)
+
+
+def attended(translation: Translation, steps: Sequence[Step]) -> list[tuple[str, float]]:
+    """The source words that the decoder looked at most while it wrote a word, in the order of the sentence."""
+    found: dict[int, float] = {}
+    for step in steps:
+        for word, share in zip(_words(translation), step.attention, strict=False):
+            found[word] = found.get(word, 0.0) + share / len(steps)
+    return _strongest(translation, found)
+
+
+def _words(translation: Translation) -> list[int]:
+    """The source word of each token."""
+    return [word for word, count in enumerate(translation.pieces) for _ in range(count)]
+
+
+def _strongest(translation: Translation, found: dict[int, float]) -> list[tuple[str, float]]:
     bar = max(LEAST, max(found.values(), default=0.0) / 2)
-    return [(translation.source[word], rise) for word, rise in sorted(found.items()) if rise >= bar]
+    return [(translation.source[word], amount) for word, amount in sorted(found.items()) if amount >= bar]

@@ -48,6 +48,7 @@ FIELDS = {  # of --json, for --help
     "text_stability": "WRITE: the least stability of the words in `text`, if they were begun before the source was complete",
     "degrees": "WRITE: how far each source token read was translated before this token, 0 to 1, if the model has capsules",
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
+    "attention": "WRITE: how much the decoder looked at each source token read, if the model has no capsules",
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
     "term": "true where that is the translation of a term in the glossary, else left out",
     "notice": "READ: number or name, where the word looks like one",

@@ -95,7 +95,8 @@ def degree(
     """One sentence: how far each source token (across) counted as translated once each target token (down) was written.
 
     The line is the read/write path: what is to the right of it had not been read. Framed cells are the evidence for the word.
-    If the policy did not look at degrees, only the path is drawn. There is one label per token, end-of-sentence included.
+    Of a model without degrees, the attention of each target token is drawn, and named so. There is one label per token,
+    end-of-sentence included.
     """
     rows, columns = len(translation.writes), translation.source_tokens
     if len(source_labels) != columns or len(target_labels) != rows:
@@ -112,8 +113,9 @@ def degree(
         # The grid fills the figure, so that cells are square; labels are outside and widen the picture when it is saved.
         axes = figure.add_axes((0, 0, 1, 1))
         _cells(axes, translation, grid)
+        attention = any(step.attention for step in translation.writes)
         if np.isfinite(grid).any():
-            _heat(axes, grid, width, height)
+            _heat(axes, grid, width, height, "attention" if attention else "translation degree d")
         _path(axes, translation.path)
         _evidence(axes, translation)
         _tokens(axes, source_labels, target_labels, size=min(cell * 72 * 0.62, 10))
@@ -168,7 +170,7 @@ def _find(result: Result, scores: Mapping[str, Mapping[str, float]], profile: st
 def _grid(translation: Translation) -> npt.NDArray[np.float64]:
     """d of each source token after each written token; nan where it was not read or not computed.
 
-    For a token that was not weighed itself, the degrees before the next token are used.
+    For a token that was not weighed itself, the degrees before the next token are used; without degrees, its attention.
     """
     writes = translation.writes
     grid = np.full((len(writes), translation.source_tokens), np.nan)
@@ -177,6 +179,8 @@ def _grid(translation: Translation) -> npt.NDArray[np.float64]:
             grid[row, : step.read] = np.asarray(step.degrees) + np.asarray(step.gain)
         elif following is not None and following.degrees:
             grid[row, : step.read] = following.degrees[: step.read]
+        elif step.attention:
+            grid[row, : step.read] = step.attention
     return grid
 
 
@@ -195,14 +199,14 @@ def _cells(axes: Axes, translation: Translation, grid: npt.NDArray[np.float64]) 
     axes.add_patch(Rectangle((0, 0), 0, 0, label="not yet read", **unread))
 
 
-def _heat(axes: Axes, grid: npt.NDArray[np.float64], width: float, height: float) -> None:
+def _heat(axes: Axes, grid: npt.NDArray[np.float64], width: float, height: float, name: str) -> None:
     low, high = math.floor(np.nanmin(grid) * 20) / 20, math.ceil(np.nanmax(grid) * 20) / 20
     image = axes.imshow(
         grid, cmap="Blues", vmin=low, vmax=max(high, low + 0.05), aspect="auto", interpolation="nearest"
     )
     tall = min(height, 2.5) / height
     bar = axes.figure.colorbar(image, cax=axes.inset_axes((1 + 0.12 / width, 1 - tall, 0.12 / width, tall)))
-    bar.set_label("translation degree d", fontsize=8)
+    bar.set_label(name, fontsize=8)
     bar.ax.tick_params(labelsize=7, length=2)
     bar.outline.set_visible(False)
 

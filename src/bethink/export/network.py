@@ -63,11 +63,17 @@ def encoder(config: ModelConfig, weights: Weights, precision: Precision) -> onnx
 
 
 def decoder(
-    config: ModelConfig, weights: Weights, precision: Precision, leaving: Sequence[bool] | None = None
+    config: ModelConfig,
+    weights: Weights,
+    precision: Precision,
+    leaving: Sequence[bool] | None = None,
+    *,
+    attention: bool = True,
 ) -> onnx.ModelProto:
     """From the rows, their prefixes and the caches to candidate, confidence, degrees and verdict of every row.
 
-    `leaving` tells which target tokens leave the word before them as it is; the likeliest of these is returned, too.
+    `leaving` tells which target tokens leave the word before them as it is; the likeliest of these is returned, too. A model without
+    capsules has no degrees; it returns which source tokens it looked at instead, unless `attention` is false.
     """
     net = _Network("decoder", config, weights, precision)
     net.recall(config.decoder_layers)
@@ -75,12 +81,18 @@ def decoder(
     x = net.embed("target_embedding")
     for n in range(config.decoder_layers):
         x = net.self_attention(x, f"decoder.{n}.itself", n)
-        x = net.cross_attention(x, f"decoder.{n}", n)
+        told = attention and not config.capsules and n == aligning_layer(config)
+        x = net.cross_attention(x, f"decoder.{n}", n, told=told)
         x = net.feed_forward(x, f"decoder.{n}.feed")
     if config.capsules:
         x = net.feed_back(x, config.capsules, readable)
     net.choose(net.norm(x, "output_norm"), leaving)
     return net.graph.build()
+
+
+def aligning_layer(config: ModelConfig) -> int:
+    """The decoder layer whose attention says best which source tokens a token translates."""
+    return config.decoder_layers - 1
 
 
 class _Network:
@@ -169,11 +181,13 @@ class _Network:
             return known
         return self._arranged(self._laid_out(fresh, *self._heads))
 
-    def cross_attention(self, x: Value, name: str, layer: int) -> Value:
+    def cross_attention(self, x: Value, name: str, layer: int, *, told: bool) -> Value:
+        """`told`: also output its weights."""
+
         def attend(x: Value) -> Value:
             keys, values = self._cross[2 * layer : 2 * layer + 2]
             query = self._linear(x, f"{name}.cross.query")
-            return self._attend(query, keys, values, self._listen, f"{name}.cross.out")
+            return self._attend(query, keys, values, self._listen, f"{name}.cross.out", told=told)
 
         return self._residual(x, f"{name}.residual.norm", attend)
 
@@ -210,10 +224,14 @@ class _Network:
         part = self._weights[f"{name}.{kind}"]
         return part / np.float32(math.sqrt(self._heads[1])) if name.endswith(".query") else part
 
-    def _attend(self, query: Value, keys: Value, values: Value, bias: Value, out: str) -> Value:
+    def _attend(self, query: Value, keys: Value, values: Value, bias: Value, out: str, *, told: bool = False) -> Value:
         queries = self._arranged(self._laid_out(query, *self._heads))
-        found = (queries.times_turned(keys) + bias).softmax(-1) @ values
-        return self._linear(self._gathered(self._arranged(found), self._config.width), out)
+        weights = (queries.times_turned(keys) + bias).softmax(-1)
+        if told:
+            mean = weights.sum(2) * (1 / self._heads[0])  # B N 1 I
+            rows = mean.reshape(self.graph.concat([np.array([-1]), keys.size(3)], axis=0)).take(self._cells)
+            self.graph.output("attention", rows, np.float32, "R", "I")
+        return self._linear(self._gathered(self._arranged(weights @ values), self._config.width), out)
 
     def _arranged(self, rows: Value) -> Value:
         """B N H 1 … ↔ B 1 H N …, if rows are multiplied together."""

@@ -54,11 +54,9 @@ def restore(folder: Folder, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, 
     labels = _Labels(shapes, math.sqrt(folder.model.width // folder.model.heads))
     parts = folder.model, labels.weights(), precision
     stored = {file: onnx.load(folder.path / file) for file in (ENCODER, DECODER)}
-    older = not any(output.name == "apart" for output in stored[DECODER].graph.output)
-    made = {
-        ENCODER: network.encoder(*parts),
-        DECODER: network.decoder(*parts, None if older else leaving(folder.target)),
-    }
+    outputs = {output.name for output in stored[DECODER].graph.output}  # older graphs have fewer
+    parted, told = leaving(folder.target) if "apart" in outputs else None, "attention" in outputs
+    made = {ENCODER: network.encoder(*parts), DECODER: network.decoder(*parts, parted, attention=told)}
     for file, labelled in made.items():
         for label, constant in _pairs(labelled, stored[file], folder):
             labels.learn(label, constant)

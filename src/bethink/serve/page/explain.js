@@ -4,8 +4,11 @@
  * @typedef {import("./transcript.js").Sentence} Sentence
  * @typedef {import("./transcript.js").TargetWord} TargetWord
  * @typedef {{text: string, strong?: boolean}} Run  a stretch of the reason; strong ones are source words
- * @typedef {{word: string, runs: Run[], rises: {word: string, gain: number}[], bar: number | null, facts: [string, string][]}} Explanation
+ * @typedef {{word: string, runs: Run[], rises: {word: string, gain: number}[], attention: {word: string, share: number}[], bar: number | null, facts: [string, string][]}} Explanation
  */
+
+/** Less attention to a source word is not shown. */
+export const ATTENTIVE = 0.1;
 
 /** @param {Sentence} sentence @param {number} place @param {Record<string, string>} reasons what their codes mean, from the server
  * @returns {Explanation} */
@@ -15,6 +18,10 @@ export function explain(sentence, place, reasons) {
     .filter(([at, gain]) => at < sentence.source.length && gain >= 0.02)
     .slice(0, 4)
     .map(([at, gain]) => ({ word: sentence.source[at].text, gain }));
+  const attention = (word.attention ?? [])
+    .filter(([at, share]) => at < sentence.source.length && share >= ATTENTIVE)
+    .slice(0, 4)
+    .map(([at, share]) => ({ word: sentence.source[at].text, share }));
   const { code, value, threshold } = word.reason;
   const text = reasons[code] ?? code;
   const evidence = word.evidence.map((at) => sentence.source[at]?.text ?? "the end of the sentence");
@@ -29,6 +36,7 @@ export function explain(sentence, place, reasons) {
     word: word.text.trim(),
     runs: [...runs, { text: "." }],
     rises,
+    attention,
     bar: code === "evidence" ? (threshold ?? null) : null,
     facts: facts(sentence, word),
   };
@@ -55,10 +63,11 @@ function facts(sentence, word) {
 
 /** The same explanation as one plain text, for a screen reader.
  * @param {Explanation} explanation @returns {string} */
-export function spoken({ runs, rises, facts: known }) {
+export function spoken({ runs, rises, attention, facts: known }) {
   const why = runs.map((run) => run.text).join("");
   const from = rises.map(({ word, gain }) => `${word} rose by ${gain.toFixed(2)}`).join(", ");
-  return [why, from && `${from}.`, `${known.map(([name, value]) => `${name} ${value}`).join(", ")}.`].filter(Boolean).join(" ");
+  const looked = attention.map(({ word, share }) => `${word} ${Math.round(100 * share)}%`).join(", ");
+  return [why, from && `${from}.`, looked && `Attention: ${looked}.`, `${known.map(([name, value]) => `${name} ${value}`).join(", ")}.`].filter(Boolean).join(" ");
 }
 
 /** @param {string[]} names @returns {Run[]} */

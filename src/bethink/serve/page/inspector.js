@@ -28,7 +28,7 @@ class Panel {
 
   /** No word is chosen: say how to choose one. */
   rest() {
-    this.why.replaceChildren(element("p", "why-empty", "Point at a translated word, tap it, or reach it with the Tab and arrow keys. The source words it translates light up; those not yet heard then turn pale. A dotted line marks words that were shown early and may be wrong."));
+    this.why.replaceChildren(element("p", "why-empty", "Point at a translated word, tap it, or reach it with the Tab and arrow keys. The source words it translates, or with some models those it paid attention to, light up; those not yet heard then turn pale. A dotted line marks words that were shown early and may be wrong."));
   }
 
   /** @param {Sentence} sentence @param {number} place @returns {string} the explanation as plain text */
@@ -38,6 +38,7 @@ class Panel {
     for (const run of explanation.runs) reason.append(run.strong ? element("b", "", run.text) : run.text);
     this.why.replaceChildren(element("p", "why-word", explanation.word), reason);
     if (explanation.rises.length) this.why.append(rises(explanation.rises, explanation.bar));
+    if (explanation.attention.length) this.why.append(attention(explanation.attention));
     this.why.append(facts(explanation.facts));
     return spoken(explanation);
   }
@@ -201,14 +202,27 @@ export class Inspector {
 function rises(list, bar) {
   const made = element("ul", "rises");
   made.setAttribute("aria-label", "How much more translated each source word became");
-  for (const { word, gain } of list) {
-    const item = element("li");
-    const frame = svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true", class: "bar" });
-    frame.append(svg("rect", { x: 0, y: 1, width: Math.min(100, (100 * gain) / FULL), height: 8 }));
-    if (bar) frame.append(svg("line", { x1: (100 * bar) / FULL, x2: (100 * bar) / FULL, y1: -3, y2: 13 }));
-    item.append(element("span", "name", word), frame, element("span", "size", `+${gain.toFixed(2)}`));
-    made.append(item);
-  }
+  made.append(...list.map(({ word, gain }) => item(word, gain / FULL, `+${gain.toFixed(2)}`, bar)));
+  return made;
+}
+
+/** Where the model looked; it has no degrees.
+ * @param {{word: string, share: number}[]} list @returns {HTMLElement} */
+function attention(list) {
+  const made = element("ul", "rises attention");
+  made.setAttribute("aria-label", "Attention to each source word");
+  made.append(element("li", "heading", "attention"), ...list.map(({ word, share }) => item(word, share, `${Math.round(100 * share)}%`, null)));
+  return made;
+}
+
+/** A source word with a bar, whose length is `part` of the whole.
+ * @param {string} word @param {number} part @param {string} size @param {number | null} bar @returns {HTMLElement} */
+function item(word, part, size, bar) {
+  const made = element("li");
+  const frame = svg("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true", class: "bar" });
+  frame.append(svg("rect", { x: 0, y: 1, width: Math.min(100, 100 * part), height: 8 }));
+  if (bar) frame.append(svg("line", { x1: (100 * bar) / FULL, x2: (100 * bar) / FULL, y1: -3, y2: 13 }));
+  made.append(element("span", "name", word), frame, element("span", "size", size));
   return made;
 }
 

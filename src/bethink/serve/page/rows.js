@@ -1,6 +1,7 @@
 /** The transcript on the page: one row per sentence, words only ever appended, old rows folded away. */
 
 import { element } from "./dom.js";
+import { ATTENTIVE } from "./explain.js";
 import { glyph } from "./path.js";
 
 /**
@@ -178,11 +179,12 @@ export class Rows {
     return row ? { row, place: [...row.target.children].indexOf(word) } : null;
   }
 
-  /** Mark the source words that the word translates, and those that had not been read yet.
+  /** Mark the source words that the word translates, or those that got attention, and those that had not been read yet.
    * @param {Row} row @param {number} place */
   light(row, place) {
     const word = row.sentence.target[place];
     const gains = new Map(word.gain);
+    const attention = new Map(word.attention);
     row.row.classList.add("explained");
     [...row.source.children].forEach((child, at) => {
       const span = /** @type {HTMLElement} */ (child);
@@ -192,6 +194,11 @@ export class Rows {
       if (gain >= 0.04) {
         span.dataset.gain = gain.toFixed(2);
         span.style.setProperty("--gain", Math.min(1, 0.15 + gain / 0.7).toFixed(3));
+      }
+      const share = attention.get(at) ?? 0;
+      if (share >= ATTENTIVE) {
+        span.dataset.attention = share.toFixed(2);
+        span.style.setProperty("--gain", share.toFixed(3));
       }
     });
     row.target.children[place].setAttribute("aria-current", "true");
@@ -203,6 +210,7 @@ export class Rows {
       for (const word of row.querySelectorAll(".source .word")) {
         word.classList.remove("unread", "reached");
         word.removeAttribute("data-gain");
+        word.removeAttribute("data-attention");
       }
       row.querySelector('[aria-current="true"]')?.removeAttribute("aria-current");
     }

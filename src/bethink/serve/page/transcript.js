@@ -4,12 +4,12 @@
  * @typedef {{code: string, value?: number, threshold?: number}} Reason
  * @typedef {{n: number, sentence: number, action: "READ" | "WRITE", text: string, token: number, read: number, heard: number,
  *   written: number, end?: boolean, deferred?: number, offset?: number, confidence?: number, stability?: number, degrees?: number[],
- *   gain?: number[], evidence?: number[], reason?: Reason, copied?: string, term?: boolean, notice?: string, correction?: string,
- *   text_stability?: number}} Step  `degrees`, `gain` and `evidence` count source tokens
+ *   gain?: number[], attention?: number[], evidence?: number[], reason?: Reason, copied?: string, term?: boolean, notice?: string, correction?: string,
+ *   text_stability?: number}} Step  `degrees`, `gain`, `attention` and `evidence` count source tokens
  * @typedef {{text: string, at: number, notice: string}} SourceWord  `at`: seconds when it was fed; `notice`: number, name or nothing
  * @typedef {{text: string, at: number, heard: number, confidence: number | null, stability: number | null, deferred: number,
- *   reason: Reason, gain: [number, number][], evidence: number[], lag: number, doubtful?: boolean}} TargetWord  `text` has the space before it;
- *   `gain` and `evidence` count source words
+ *   reason: Reason, gain: [number, number][], attention?: [number, number][], evidence: number[], lag: number, doubtful?: boolean}} TargetWord
+ *   `text` has the space before it; `gain`, `attention` and `evidence` count source words
  * @typedef {{source: string, words: {text: string, at: number}[]}} Folded
  */
 
@@ -87,6 +87,7 @@ export class Sentence {
       stability: least(own, (step) => step.stability),
       deferred: Math.max(...own.map((step) => step.deferred ?? 0)),
       gain: this.gains(own),
+      attention: this.attention(own),
       reason: deciding(own).reason ?? { code: "policy" },
       evidence: [...new Set(own.flatMap((step) => step.evidence ?? []).map((at) => this.wordOf[at]))],
       lag: 0,
@@ -104,6 +105,17 @@ export class Sentence {
       gain.forEach((rise, at) => rise >= LEAST && best.set(this.wordOf[at], Math.max(rise, best.get(this.wordOf[at]) ?? 0)));
     }
     return [...best].sort((a, b) => b[1] - a[1]);
+  }
+
+  /** By source word the attention of the tokens on average, the strongest first; only models without degrees have it.
+   * @param {Step[]} steps @returns {[number, number][]} */
+  attention(steps) {
+    /** @type {Map<number, number>} */
+    const sums = new Map();
+    for (const { attention = [] } of steps) {
+      attention.forEach((share, at) => sums.set(this.wordOf[at], (sums.get(this.wordOf[at]) ?? 0) + share / steps.length));
+    }
+    return [...sums].sort((a, b) => b[1] - a[1]);
   }
 
   /** Seconds since the source word was fed that it mostly translates; without degrees, the word at the same place.
