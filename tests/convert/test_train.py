@@ -92,7 +92,7 @@ def test_fine_tuned_by_four_commands_it_is_better_at_low_latency(place: Path, ab
     assert new.about["origin"]["licence"] == "apache-2.0"
     assert bleu(able, "offline") > 85, "the model knows the language"
     gains = [bleu(made, policy) - bleu(able, policy) for policy in ("wait-k:1", "wait-k:2", "wait-k:3", "wait-k:4")]
-    assert min(gains) > 0, gains  # no model can guess the verbs of the toy language, so there is little to gain
+    assert min(gains) > 0, gains  # little, and in part from more training: docs/your-language.md has a control
     assert sum(gains) / len(gains) > 0.7, gains
 
 
