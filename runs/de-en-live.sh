@@ -11,5 +11,6 @@ source runs/steps.sh
 
 prepare --like "$from"
 bethink train "$recipe" "${settings[@]}" --data "$data" --run "$work/run" --from "$from"
+bethink average "$work/run" --with "$from" # half of each: what it knew of parliament is kept
 [ -d "$work/exported" ] || bethink export "$work/run" --to "$work/exported" --precision int8 --name de-en
 [ -d "$work/judged" ] || bethink judge "$work/exported" --source "$data" --to "$work/judged" --lines "${LINES_JUDGED:-8000}"

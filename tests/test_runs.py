@@ -616,7 +616,7 @@ def test_the_bundled_model_is_trained_further_and_judged(tmp_path: Path, runs: C
         assert cli.main([verb, "de-en-live", *small, *more]) == 0
     short = {"SETTINGS": " ".join(small), "FROM": str(base / "model"), "LINES_JUDGED": "40"}
     commands = recorded(tmp_path, "de-en-live.sh", tmp_path / "corpora", **short)
-    assert [command[2] for command in commands] == ["prepare", "train", "export", "judge"]
+    assert [command[2] for command in commands] == ["prepare", "train", "average", "export", "judge"]
     for command in commands:
         assert run(runs, command) == 0, command
     assert Folder.open(tmp_path / "runs" / "de-en-live" / "judged").model.judge

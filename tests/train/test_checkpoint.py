@@ -67,6 +67,22 @@ def test_nothing_to_average(tmp_path: Path) -> None:
         checkpoint.average(tmp_path, 5)
 
 
+def test_half_of_a_run_and_half_of_what_it_began_with(
+    tmp_path: Path, toy_data: Path, small: Callable[..., Recipe]
+) -> None:
+    first = loop.train(small(), toy_data, tmp_path / "first")
+    then = loop.train(small("train.seed=2"), toy_data, tmp_path / "then", init=tmp_path / "first")
+    apart = [checkpoint.read_tensors(model / WEIGHTS) for model in (first, then)]
+    both = checkpoint.average(tmp_path / "then", other=tmp_path / "first")
+    halved = checkpoint.read_tensors(both / WEIGHTS)
+    assert any(not torch.equal(apart[0][name], apart[1][name]) for name in halved)
+    for name, tensor in halved.items():
+        torch.testing.assert_close(tensor, (apart[0][name] + apart[1][name]) / 2)
+    assert Folder.open(both).about["averaged with"]["from"] == "first"
+    with pytest.raises(TrainingError, match="but this recipe makes it"):
+        checkpoint.average(tmp_path / "then", other=Path(__file__).parents[2] / "models" / "de-en")
+
+
 def test_weights_with_other_names_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="only one of them has b"):
         checkpoint.copy_into({"a": torch.zeros(1)}, {"a": torch.zeros(1), "b": torch.zeros(1)}, tmp_path)

@@ -108,17 +108,23 @@ def _add_average(verbs: Verbs) -> None:
         "average the last checkpoints of a run into a model",
         "Averages the weights of the newest checkpoints of a run and writes them as the model folder RUN/model, which replaces the one "
         "that training made.",
-        ("runs/tiny-ped", "runs/tiny-ped --last 3"),
+        (
+            "runs/tiny-ped",
+            "runs/tiny-ped --last 3",
+            "runs/de-en-live/run --with models/de-en    # half of each: forgets less of what it knew",
+        ),
         run_average,
     )
     made.add_argument("folder", metavar="RUN", help="a run of 'bethink train'")
     made.add_argument("--last", type=count, metavar="N", help="number of checkpoints (default: as in the recipe)")
+    half = "the run or model that this run began with: the result is half of each, and keeps more of what it knew"
+    made.add_argument("--with", dest="other", metavar="DIR", help=half)
 
 
 def run_average(args: argparse.Namespace) -> int:
     with _extra("averaging checkpoints"):
         from bethink.train.checkpoint import average
-    print(average(Path(args.folder), args.last))
+    print(average(Path(args.folder), args.last, Path(args.other) if args.other else None))
     return 0
 
 

@@ -165,8 +165,11 @@ def _fitting(name: str, target: Tensor, value: Tensor, origin: Path) -> Tensor:
     return value
 
 
-def average(run: Path, last: int | None = None) -> Path:
-    """Averages the newest checkpoints of a run, by default as many as its recipe says, into the model folder RUN/model."""
+def average(run: Path, last: int | None = None, other: Path | None = None) -> Path:
+    """Averages the newest checkpoints of a run, by default as many as its recipe says, into the model folder RUN/model.
+
+    With `other`, the run or model that this run began with, the result is half of each: it keeps more of what the model knew before.
+    """
     if last is None:
         last = Recipe.read(run / RECIPE).train.average if (run / RECIPE).is_file() else 1
     trained = [path for path in checkpoints(run) if int(path.name.rpartition("-")[2]) > 0]  # without initial weights
@@ -179,6 +182,13 @@ def average(run: Path, last: int | None = None) -> Path:
             mean[name] += tensor
     weights = {name: (tensor / len(chosen)).float() for name, tensor in mean.items()}
     about = {"checkpoints": [path.name for path in chosen], **read_state(chosen[-1])}
+    if other is not None:
+        require_same_words(run, other)
+        known = {name: tensor for name, tensor in _learned(other).items() if name in weights}
+        if not known:
+            raise TrainingError(f"{other} shares no weights with {run}; give the run or model that it began with")
+        weights |= {name: (weights[name] + _fitting(name, weights[name], known[name], other)) / 2 for name in known}
+        about["averaged with"] = origin_of(other)
     with disk_errors("the averaged model", run):
         return write_model(run, weights, about)
 
