@@ -30,6 +30,6 @@ results standard "${sets[@]}"
 # Copying `bundled` to models/de-en, which users get and runs/examples.py shows, is a deliberate act: it is not done here. After it:
 # python runs/report.py && python runs/examples.py
 [ -d "$work/bundled" ] || bethink export "$work/judged" --to "$work/bundled" --precision int8 --name de-en \
-    --policy weigh:k=1,r=8,rate=1.0,rho=0.98,care=0.7,unit=word
+    --policy weigh:k=1,r=8,rate=1.0,rho=0.99,care=0.95,unit=word
 compare evaluate "$work" "${sets[@]}" "${machine[@]}" --systems bundled
 compare tables "$work" --name de-en --base bundled --root "$at" --systems bundled

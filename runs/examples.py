@@ -33,11 +33,12 @@ VERDICTS = {  # what a person who knows both languages says of a translation; on
         'Right in meaning; "leaves for Munich" would be better English.'
     ),
     "Ten years ago, we decided to not tear down the old station, which had stood empty for a long time.": (
-        'Right; "not to tear down" would be better English. With `care=0` it writes "decided to open the old station", the opposite.'
+        'Right; "not to tear down" would be better English.'
     ),
     "The government has decided to increase taxes this year.": (
         '**Wrong, the opposite.** "Decided to" was written before "nicht" was heard, and the model did not repair it with a "not" after '
-        'that. With the policy `offline` it writes "has decided not to increase taxes this year".'
+        'that. With the policy `offline` it writes "has decided not to increase taxes this year", and with `--repair` '
+        "this sentence follows as a correction."
     ),
     "I am pleased that so many people have come to talk about the future of our city.": (
         'Right, but "heute" (today) is lost.'
@@ -45,15 +46,12 @@ VERDICTS = {  # what a person who knows both languages says of a translation; on
     "The committee rejects the Commission's proposal for a number of reasons.": (
         'Right: "lehnt … ab" is one verb, "rejects".'
     ),
-    "In 2019, 1 250 homes were built, which means around 15% more than 2018.": (
-        'Right in meaning; English says "than in 2018".'
-    ),
+    "In 2019, 1 250 homes were built, that is around 15% more than 2018.": ('Right in meaning; English says "than in 2018".'),
     "Mrs Merkel and Mr Macron met in Strasbourg yesterday.": (
         '**Wrong names.** The first names Angela and Emmanuel became "Mrs" and "Mr".'
     ),
-    "The Quassel Striang Association won the migration pipelines for the third time in a row.": (
-        '**Wrong words.** "Quasselstrippenverein" (an invented club of chatterboxes) is broken, and "Wanderpokal" (challenge cup) became '
-        '"migration pipelines".'
+    "The Quassel Stri Group has won the migration pokal for the third time in a row.": (
+        '**Wrong words.** "Quasselstrippenverein" (an invented club of chatterboxes) and "Wanderpokal" (challenge cup) are broken.'
     ),
     "Can you help me? I lost my key.": "Right.",
     "": "Right: there is nothing to translate.",

@@ -7,7 +7,7 @@ corpora=$1 out=${2:-results/words}
 bethink=${BETHINK:-bethink}
 measure() { # measure NAME SOURCE REFERENCE
     "$bethink" evaluate --source "$2" --reference "$3" --out "$out/$1" \
-        --policy offline weigh:k=1,r=8,rate=1,rho=0.98,care=0.7,unit=word wait-k:4,1,unit=word
+        --policy offline weigh:k=1,r=8,rate=1,rho=0.99,care=0.95,unit=word wait-k:4,1,unit=word
 }
 mkdir -p "$out"
 for set in europarl.dev newstest2013; do

@@ -171,7 +171,7 @@ def test_numbers_names_and_doubtful_words_are_known(run: Any) -> None:
         for (const s of [
           step("READ", "Da"), step("READ", "kam"), step("READ", "Angela", {notice: "name"}), step("READ", "Merkel,", {notice: "name"}),
           step("READ", "(12%)", {notice: "number"}), step("READ", "oder"), step("READ", "Kiew.", {notice: "name"}),
-          step("WRITE", "Then", {text_stability: 0.79}), step("WRITE", " came", {text_stability: 0.81}),
+          step("WRITE", "Then", {text_stability: 0.96}), step("WRITE", " came", {text_stability: 0.98}),
           step("WRITE", " A.", {copied: "A", term: true}),
         ]) t.step(s, 0, 1, 1);
         return [m.noted(t.sentences), t.sentences[0].target.map(({doubtful, reason}) => [doubtful, reason.code])];

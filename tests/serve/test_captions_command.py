@@ -101,7 +101,7 @@ def test_only_webvtt_marks_words_that_were_written_early(server: Running, tmp_pa
     keys = opened(server)
     track = server.service.open_rooms.find_key("listener", keys["listener"]).tracks["toy"]
     track.restore(
-        {"s": 0, "n": 3, "c": "", "w": [[1, 10, "Good"], [2, 20, " night", 0.4], [3, 30, " all.", 0.9]], "e": 1}
+        {"s": 0, "n": 3, "c": "", "w": [[1, 10, "Good"], [2, 20, " night", 0.4], [3, 30, " all.", 0.98]], "e": 1}
     )
     track.finish()
     name, _, token = keys["listener"].partition(".")
