@@ -46,7 +46,9 @@ VERDICTS = {  # what a person who knows both languages says of a translation; on
     "The committee rejects the Commission's proposal for a number of reasons.": (
         'Right: "lehnt … ab" is one verb, "rejects".'
     ),
-    "In 2019, 1 250 homes were built, that is around 15% more than 2018.": ('Right in meaning; English says "than in 2018".'),
+    "In 2019, 1 250 homes were built, that is around 15% more than 2018.": (
+        'Right in meaning; English says "than in 2018".'
+    ),
     "Mrs Merkel and Mr Macron met in Strasbourg yesterday.": (
         '**Wrong names.** The first names Angela and Emmanuel became "Mrs" and "Mr".'
     ),

@@ -43,12 +43,13 @@ def test_records_keep_what_is_said_about_them(tmp_path: Path, monkeypatch: pytes
     live = importlib.import_module("live_pages")
     monkeypatch.setattr(live, "LOGS", tmp_path)
     record = json.loads((ROOT / "runs" / "logs" / "haste.json").read_text("utf-8"))
-    write_results(tmp_path / "results.json", [Result.from_dict(each) for each in record["results"]])
+    results = [Result.from_dict(each) for each in record["results"]]
+    write_results(tmp_path / "results.json", results)
     live.main("haste", tmp_path)
     (tmp_path / "haste.json").write_text(json.dumps({"title": "T", "about": "A", "results": []}))
     live.main("haste", tmp_path)
     made = json.loads((tmp_path / "haste.json").read_text("utf-8"))
-    assert made == {"title": "T", "about": "A", "results": record["results"]}
+    assert made == {"title": "T", "about": "A", "results": [result.to_dict() for result in results]}
     assert live.haste(made).startswith("# Haste\n\nA\n\n**T**")
 
 
