@@ -241,6 +241,6 @@ def test_numbers_and_names_are_noticed_with_the_word() -> None:
     translator = parrot()
     translator.about["source"] = "de"
     session = translator.session()
-    taken = session.feed("Gestern kam Merkel mit 12 Leuten. Dann ") + session.finish()
+    taken = session.feed("Gestern kam Wowereit mit 12 Leuten. Dann ") + session.finish()
     noticed = {step.text: step.notice for step in taken if step.notice}
-    assert noticed == {"Merkel": "name", "12": "number"}
+    assert noticed == {"Wowereit": "name", "12": "number"}

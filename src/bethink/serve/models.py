@@ -36,7 +36,7 @@ class Model:
         return f"{self.name}@{self.translator.fingerprint}"
 
     def session(
-        self, policy: Policy, begin: ResumePoint, owner: str, terms: Mapping[str, str] | None, *, tails: bool
+        self, policy: Policy, begin: ResumePoint, owner: str, terms: Mapping[str, str] | None, *, tails: bool = False
     ) -> AsyncSession:
         """A session for a client, with its own glossary if it sent one; refused if that cannot be used."""
         try:
