@@ -90,6 +90,21 @@ def test_listeners_get_each_correction_once(
     again.close()
 
 
+def test_whole_texts_have_them_too(doubting: Running, speech: str) -> None:
+    """Beside the sentence, not in its text; the same ones that a stream gets."""
+
+    async def scene() -> list[Step]:
+        async with Client(doubting.url) as client:
+            return [step async for step in client.stream([speech])]
+
+    steps = play(scene)
+    told = {step.sentence: step.correction for step in steps if step.correction}
+    answer = call("POST", f"{doubting.http}/v1/translate", {"text": speech})
+    assert 1 < len(told) < len(answer["sentences"])
+    assert {n: one["correction"] for n, one in enumerate(answer["sentences"]) if "correction" in one} == told
+    assert answer["text"] == shown(steps).strip()
+
+
 def test_a_speaker_who_comes_back_corrects_nothing_twice(doubting: Running, keys: dict[str, Any], speech: str) -> None:
     async def scene() -> tuple[list[Step], Listener]:
         half, steps = len(speech) // 2, []

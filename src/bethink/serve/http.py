@@ -40,6 +40,9 @@ class SentenceOut(BaseModel):
     source: str
     text: str
     delays: Annotated[list[int], Field(description="For each target word, the source words heard by then.")]
+    correction: Annotated[str | None, Field(description="With --repair: what puts right a meaning that was lost.")] = (
+        None
+    )
 
 
 class TranslationOut(BaseModel):
@@ -145,10 +148,7 @@ async def _whole(
         async for events in handler.events():
             if await gone():
                 raise Refusal("gone", "nobody waits for the answer")
-            for end in events:
-                if isinstance(end, SentenceEnd):
-                    told = end.translation
-                    sentences.append({"source": " ".join(told.source), "text": told.text, "delays": end.delays})
+            sentences += [_sentence(event) for event in events if isinstance(event, SentenceEnd)]
     return {
         "model": handler.model.name,
         "policy": str(handler.policy),
@@ -156,6 +156,12 @@ async def _whole(
         "sentences": sentences,
         "latency": handler.latency(),
     }
+
+
+def _sentence(end: SentenceEnd) -> Message:
+    one, correction = end.translation, end.translation.steps[-1].correction
+    told = {"source": " ".join(one.source), "text": one.text, "delays": end.delays}
+    return told | ({"correction": correction} if correction else {})
 
 
 @contextlib.asynccontextmanager
