@@ -53,7 +53,7 @@ CATALOGUE = {
         calibration.Calibration,
         calibration.sheets,
         pictures.calibration,
-        "The share of words that survived, against the stability that the judge gave them",
+        "The share of words that were right once the whole source was known, against the stability that the judge gave them",
     ),
 }
 

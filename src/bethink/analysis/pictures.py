@@ -173,17 +173,17 @@ def _systems(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def calibration(found: Calibration, out: Out) -> None:
-    """Reliability diagrams in both senses of surviving; on the dashed line, stability says what is true."""
+    """Reliability diagrams: words that are right, which stability predicts, and words kept to the letter; perfect on the dashed line."""
     with figure_in(out, (8.6, 3.9)) as figure:
-        senses = {"kept": "given the same words before it", "found": "in the whole-sentence translation"}
+        senses = {"right": "still right with the whole source", "kept": "the same to the letter"}
         for axes, (sense, label) in zip(figure.subplots(1, 2), senses.items(), strict=True):
             axes.plot([0, 1], [0, 1], color=GREY, linestyle=(0, (5, 2)), linewidth=1)
             curves = {
                 f"{one.text}, {one.policy.partition(':')[0]}": [
                     (each.stability, getattr(each, sense)) for each in one.bins if each.words >= FEW
                 ]
-                for one in found.found
+                for one in sorted(found.found, key=lambda one: -len(one.bins))  # those with few points on top
             }
-            _curves(axes, curves, ("stability, as judged when written", f"survived, {label}"), "lower right")
+            _curves(axes, curves, ("stability, as judged when written", f"share of words: {label}"), "lower right")
             axes.set_ylim(0, 1.03)
         figure.tight_layout(pad=1.2)

@@ -259,10 +259,10 @@ def _add_calibration(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "calibration",
-        "whether words survive as often as their stability says",
-        "Translates live, then looks at the words that were written before the source was complete: how often would the model still write "
-        "them with the whole source, and how often do they stand in the translation of the whole sentence, by their stability? "
-        "Needs a model with a judge.",
+        "whether words are right as often as their stability says",
+        "Translates live, then weighs the words that were written before the source was complete again, with the whole source. By their "
+        "stability: how many are still right, perhaps in another wording than the model would choose now, and how many would it write "
+        "again to the letter? Needs a model with a judge.",
         ("--source dev.de --limit 500", "--source dev.de --policy weigh wait-k:3 --out analyses"),
         _calibration,
     )
@@ -273,12 +273,15 @@ def _add_calibration(kinds: Verbs) -> None:
 
 
 def _calibration(args: argparse.Namespace) -> Any:
+    from bethink import folder
     from bethink.analysis import calibration
     from bethink.evaluate.instances import read_lines
+    from bethink.train.hindsight import ForcedDecoder
 
     translator = open_translator(args)
+    decoder = ForcedDecoder.load(folder.Folder.open(folder.find(args.model or DEFAULT)))
     texts = {Path(name).stem: read_lines(name)[: args.limit] for name in args.source}
-    return calibration.calibration(translator, texts, args.policy or [translator.policy])
+    return calibration.calibration(translator, texts, args.policy or [translator.policy], decoder)
 
 
 def _add_redraw(kinds: Verbs) -> None:
