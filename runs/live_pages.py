@@ -16,7 +16,7 @@ from typing import Any
 
 from bethink.analysis.sheet import Sheet, number
 from bethink.evaluate import Result, load_results
-from bethink.evaluate.instances import write
+from bethink.files import write
 
 LOGS = Path(__file__).parent / "logs"
 VIEWS = {  # folder of a talk: how its source was written

@@ -19,7 +19,8 @@ from systems import PICTURES, PUBLISHED, each
 from bethink.analysis import ablation, catalogue
 from bethink.analysis.sheet import number
 from bethink.evaluate import Result, plots, quality
-from bethink.evaluate.instances import read_log, write
+from bethink.evaluate.instances import read_log
+from bethink.files import write
 
 ROOT = Path(__file__).parent.parent
 AXES = {"standard": ("LAAL", "simuleval"), "paper": ("AL", "paper")}  # the latency beside each kind of BLEU

@@ -21,8 +21,8 @@ from bethink import toy
 from bethink.analysis.degree import look
 from bethink.analysis.gold import golden
 from bethink.evaluate import Result, Scores, evaluate
-from bethink.evaluate.instances import write
 from bethink.evaluate.plots import curves
+from bethink.files import write
 from bethink.policy import PostEvaluation, parse
 from bethink.train.loop import train
 from bethink.train.prepare import prepare

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from bethink.evaluate import Instance, Result, write_results
-from bethink.evaluate.instances import write_log
+from tests.evaluate.made import write_log
 
 ROOT = Path(__file__).parents[1]
 FAKE = """

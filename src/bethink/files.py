@@ -1,4 +1,4 @@
-"""Atomic writes (a file or folder appears only when it is complete and on disk), and JSON, read with clear errors."""
+"""Atomic writes (a file or folder appears only when it is complete and on disk); text and JSON, read with clear errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bethink.errors import BethinkError
+from bethink.errors import BethinkError, DataError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -31,6 +31,12 @@ def write_atomically(path: Path, data: bytes) -> None:
             raise
 
 
+def write(path: Path, content: str | bytes) -> None:
+    """Write a file completely or not at all; missing folders are made."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content if isinstance(content, bytes) else content.encode())
+
+
 def write_json(path: Path, values: dict[str, Any]) -> None:
     write_atomically(path, json.dumps(values, ensure_ascii=False, indent=2).encode() + b"\n")
 
@@ -46,6 +52,19 @@ def read_json(path: Path, error: type[BethinkError]) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise error(f"{path} is damaged: it holds a {type(values).__name__}, expected an object")
     return values
+
+
+def read_lines(path: str | os.PathLike[str]) -> list[str]:
+    """The lines of a UTF-8 file, split at newlines only; empty lines are kept, so that line n is sentence n."""
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError as error:
+        raise DataError(not_utf8(path, error)) from None
+    if not text.strip():
+        raise DataError(f"{path} is empty; expected one sentence per line")
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def not_utf8(name: str | os.PathLike[str], error: UnicodeDecodeError, line: int = 1) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from bethink.evaluate import Instance
+from bethink.files import write
 from bethink.policy import Action, Policy, WaitK
 from bethink.text import Words
 from bethink.trace import Step, Translation
@@ -73,3 +76,7 @@ class FakeTranslator:
         k = policy.k if isinstance(policy, WaitK) else 1000
         for n, sentence in reversed(list(enumerate(sentences))):  # in any order
             yield n, translation(sentence, "" if sentence == "Hm" else self.known[sentence], k, degrees=True)
+
+
+def write_log(log: Path, instances: Iterable[Instance]) -> None:
+    write(log, "".join(json.dumps(one.to_dict()) + "\n" for one in instances))

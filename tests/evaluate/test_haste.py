@@ -10,9 +10,9 @@ import pytest
 from bethink.cli import main
 from bethink.errors import DataError
 from bethink.evaluate import Instance, haste, load_results, write_results
-from bethink.evaluate.instances import write_log
 from bethink.evaluate.links import align, parse_links
 from bethink.evaluate.run import Result
+from tests.evaluate.made import write_log
 
 
 def said(prediction: str, delays: tuple[float, ...], reference: str = "x y z", index: int = 0) -> Instance:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bethink.evaluate import evaluate
-from bethink.evaluate.instances import INTERVALS, interval, read_log, write_log
+from bethink.evaluate.instances import INTERVALS, interval, read_log
 from bethink.policy import WaitK
-from tests.evaluate.made import FakeTranslator, golden_lines
+from tests.evaluate.made import FakeTranslator, golden_lines, write_log
 
 
 @pytest.fixture

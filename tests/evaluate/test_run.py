@@ -21,7 +21,6 @@ from bethink.evaluate import (
     Instance,
     evaluate,
     instance,
-    instances,
     latency,
     load_pairs,
     load_results,
@@ -31,6 +30,7 @@ from bethink.evaluate import (
     score,
     table,
 )
+from bethink.files import read_lines
 from bethink.policy import Offline, WaitK, parse
 from bethink.text import Words
 from bethink.translator import Translator
@@ -164,7 +164,7 @@ def test_an_instance_survives_its_line_in_the_log(
 def test_lines_are_cut_at_newlines_only(tmp_path: Path) -> None:
     file = tmp_path / "text"
     file.write_bytes("\ufeffa\u2028b\r\n\nc\x0bd\n".encode())
-    assert instances.read_lines(file) == ["a\u2028b", "", "c\x0bd"]
+    assert read_lines(file) == ["a\u2028b", "", "c\x0bd"]
 
 
 def test_files_that_cannot_be_used(tmp_path: Path) -> None:

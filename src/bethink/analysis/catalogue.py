@@ -12,8 +12,8 @@ from typing import Any
 from bethink.analysis import ablation, alignment, calibration, degree, overlap, pictures, robustness
 from bethink.analysis.sheet import Sheet
 from bethink.errors import DataError, unknown
-from bethink.evaluate.instances import read_lines, write
 from bethink.evaluate.records import flaw, read, to_json
+from bethink.files import read_lines, write
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bethink.errors import DataError
-from bethink.evaluate.instances import read_lines
 from bethink.evaluate.links import parse_links
+from bethink.files import read_lines
 from bethink.text import Vocabulary, normalise
 from bethink.toy import AlignedPair
 

@@ -202,7 +202,7 @@ def table(model: str, facts: dict[str, Any], costs: Sequence[Cost]) -> Table:
 
 def sentences(file: str | None, translator: Translator) -> list[str]:
     if file is not None:
-        from bethink.evaluate.instances import read_lines
+        from bethink.files import read_lines
 
         lines = enumerate(read_lines(file), start=1)
         if found := [line for number, line in lines if translator.words(line, f"{file}, line {number}")]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from bethink.errors import MissingExtra, UsageError
-from bethink.evaluate.instances import write
+from bethink.files import write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -115,13 +115,13 @@ def level(axes: Axes, height: float, label: str, half: float | None = None, n: i
         axes.axhspan(height - half, height + half, color=GREY, alpha=0.1, linewidth=0)
 
 
-def tidy_axes(axes: Axes, legend: Place | None = "best", columns: int = 1) -> None:
+def tidy_axes(axes: Axes, legend: Place | None = "best") -> None:
     """A pale grid behind the curves, margins around them, and a legend."""
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.06, y=0.1)
     if legend:
-        axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc=legend, ncols=columns)
+        axes.legend(frameon=True, framealpha=0.9, edgecolor="none", fontsize=8, loc=legend)
 
 
 def below(axes: Axes, columns: int) -> None:

@@ -21,9 +21,10 @@ from pathlib import Path
 import numpy as np
 
 from bethink.errors import DataError
-from bethink.evaluate.instances import Instance, read_lines, read_log
+from bethink.evaluate.instances import Instance, read_log
 from bethink.evaluate.links import Links, align, parse_links, words
 from bethink.evaluate.run import Result
+from bethink.files import read_lines
 
 KS = (1, 3, 5, 7, 9)  # of the reference's k-anticipation
 

@@ -14,7 +14,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -24,7 +24,7 @@ from bethink.errors import DataError
 from bethink.evaluate import latency, meaning, quality
 from bethink.evaluate.quality import Quality
 from bethink.evaluate.records import flaw, number, read
-from bethink.files import not_utf8, write_atomically
+from bethink.files import read_lines, write
 from bethink.policy import Action
 from bethink.trace import Translation
 
@@ -210,29 +210,6 @@ def interval(log: Path, measure: str = "BLEU", profile: str = "standard", sample
         with contextlib.suppress(OSError):  # results in a read-only folder can be drawn, too
             write(beside, json.dumps(known, indent=1) + "\n")
     return known[key]
-
-
-def write_log(log: Path, instances: Iterable[Instance]) -> None:
-    write(log, "".join(json.dumps(one.to_dict()) + "\n" for one in instances))
-
-
-def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a UTF-8 file, split at newlines only; empty lines are kept, so that line n is sentence n."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise DataError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError as error:
-        raise DataError(not_utf8(path, error)) from None
-    if not text.strip():
-        raise DataError(f"{path} is empty; expected one sentence per line")
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
-
-
-def write(path: Path, content: str | bytes) -> None:
-    """Write a file completely or not at all; missing folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, content if isinstance(content, bytes) else content.encode())
 
 
 def _latency(instances: Sequence[Instance]) -> dict[str, dict[str, float]]:

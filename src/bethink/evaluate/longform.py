@@ -27,10 +27,11 @@ import numpy as np
 
 from bethink.errors import DataError, UsageError
 from bethink.evaluate import latency, quality
-from bethink.evaluate.instances import Scores, read_lines, write
+from bethink.evaluate.instances import Scores
 from bethink.evaluate.records import flaw, read
 from bethink.evaluate.resegment import resegment
-from bethink.evaluate.run import Result, ResultFolder
+from bethink.evaluate.run import Result, ResultFolder, load_pairs
+from bethink.files import read_lines, write
 from bethink.policy import Policy
 from bethink.text import without_punctuation
 from bethink.trace import shown, words_begun
@@ -74,12 +75,8 @@ def load_talks(
         raise UsageError(f"{len(sources)} source files but {len(references)} reference files; give as many of each")
     talks: list[list[Pair]] = []
     for source, reference in zip(sources, references, strict=True):
-        left, right = read_lines(source), read_lines(reference)
-        if len(left) != len(right):
-            raise DataError(
-                f"{source} has {len(left)} lines but {reference} has {len(right)}; line n of one must translate line n of the other"
-            )
-        pairs = list(zip((line.strip() for line in left), (line.strip() for line in right), strict=True))
+        lines = zip(*load_pairs(source, reference), strict=True)
+        pairs = [(left.strip(), right.strip()) for left, right in lines]
         for number, pair in enumerate(pairs, start=1):
             if any(pair) and not all(pair):
                 raise DataError(

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from bethink import __version__
 from bethink.errors import DataError, MissingExtra, UsageError
 from bethink.evaluate import latency
-from bethink.evaluate.instances import LOG, Instance, Scores, instance, read_lines, read_log, score, write
+from bethink.evaluate.instances import LOG, Instance, Scores, instance, read_log, score
 from bethink.evaluate.records import flaw, read
+from bethink.files import read_lines, write
 from bethink.policy import Policy
 from bethink.text import normalise
 from bethink.trace import Step, Translation, shown, words_begun
