@@ -24,10 +24,8 @@ from bethink.files import read_json, write_json
 from bethink.policy import Policy, PostEvaluation, Weighing, parse
 from bethink.translator import Translator
 
-ACCEPTED, MADE = (
-    "accepted.json",
-    "made.json",
-)  # beside results.json: the share of verdicts in favour, and what it was made with
+ACCEPTED = "accepted.json"  # beside results.json: the share of verdicts in favour
+MADE = "made.json"  # and what the result was made with
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,7 @@ class System:
     name: str
     settings: str  # changes to the recipe
     policies: tuple[str, ...]
-    per_lag: tuple[
-        str, ...
-    ] = ()  # wait-k systems of which it asks one for each lag; it has nothing of its own to train
+    per_lag: tuple[str, ...] = ()  # the wait-k systems it consists of, one for each lag; nothing else is trained
     judges: str = ""  # the system that it is, with a judge added; it has nothing else to train
     tested: tuple[str, ...] | None = None  # those of its policies that test sets meet, if not all
     curve: str = ""  # whose points its points are, if not its own

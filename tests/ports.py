@@ -5,9 +5,7 @@ from __future__ import annotations
 import random
 import socket
 
-BELOW = range(
-    20_000, 30_000
-)  # the system hands out higher ones on its own, and could give ours away while nobody listens
+BELOW = range(20_000, 30_000)  # the system itself hands out higher ones, and could give ours to another program
 
 
 def free_port() -> int:

@@ -115,10 +115,8 @@ def test_erasure_counts_the_tail_as_a_reader_sees_it() -> None:
     steps += [write(" four"), write("")]
     made = instance(0, "a b c", "two four", Translation.of(steps), tail=True)
     assert made.prediction == "two four"
-    assert (made.erased, made.tail_erased) == (
-        0,
-        2,
-    )  # "one" and "three"; what no word waited for was never on the screen
+    # "one" and "three"; what no word waited for was never on the screen
+    assert (made.erased, made.tail_erased) == (0, 2)
     assert score([made]).tail == {"erasure": 1.0}
     assert score([replace(made, tail_erased=None)]).tail == {}
 

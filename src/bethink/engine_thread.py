@@ -29,9 +29,7 @@ INBOX = 64  # pieces of text that may wait in a mailbox
 OUTBOX = 128  # steps that may wait in a mailbox before its session pauses
 PACE = 2.5  # words per second of a typical speaker
 SPEECH = 60.0  # characters per second; nobody speaks faster
-UTTERANCE = (
-    1200  # characters that may come at once in spite of that, for example when a client sends its open sentence again
-)
+UTTERANCE = 1200  # characters that may come at once all the same, as when a client sends its open sentence again
 DEBT = 10 * UTTERANCE  # characters; after that much too fast text, a stream counts as speech again 200 seconds later
 SPARE = 4  # streams of pasted text in one round, while somebody speaks
 PAUSE = 2.0  # seconds after which somebody who says nothing does not speak any more

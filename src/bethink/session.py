@@ -46,9 +46,7 @@ class Sentence:
         self._joiner = Joiner(target, tidy=tidy)
         self._words: list[Word] = []
         self._terms: set[str] = set()  # translations that the glossary gave
-        self._stabilities: list[
-            float | None
-        ] = []  # of the tokens that are not shown yet; None once the source was complete
+        self._stabilities: list[float | None] = []  # of tokens not shown yet; None once the source was complete
         self._target, self._tidy, self._repair, self._tail = target, tidy, repair, tail
         self._said = ""  # the translation so far
         self._last: Step | None = None  # the end, while the whole sentence is translated anew

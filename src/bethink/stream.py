@@ -59,9 +59,7 @@ class Stream:
         self._read = self._deferred = 0
         self._rows: list[Row] = []  # for positions written, written + 1, at the prefix read
         self._guesses: tuple[int, ...] = ()  # what the model would have written next, before the last READ
-        self.put_off: tuple[
-            int, ...
-        ] = ()  # the tokens of the proposal that the policy put off last, until something is written
+        self.put_off: tuple[int, ...] = ()  # the tokens that the policy put off last, until something is written
         self._seen = Need.NOTHING  # what the last decision looked at
         self._explained: set[int] = set()
         self._steps: list[Step] = []

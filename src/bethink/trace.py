@@ -56,22 +56,16 @@ class Step:
     sentence: int = 0
     text: str = ""
     stability: float | None = None  # of a WRITE, if the model has a judge: how likely it is still right in the end
-    text_stability: float | None = (
-        None  # of a WRITE: that of `text`, if a part of it was written before the source was complete
-    )
+    text_stability: float | None = None  # of a WRITE: that of `text`, if any of it came before the source was complete
     reason: Reason = READ.reason  # why the policy, or the end of the source, led to this action
     complete: bool = False  # of a WRITE: whether its word is complete, where the vocabulary does not say so by itself
     read_as: str | None = None  # of a READ: what the model reads in place of the word, if that is something else
-    copied: str | None = (
-        None  # of a READ: what is shown for a word that is carried over; of a WRITE: such words in its text
-    )
+    copied: str | None = None  # of a READ: what is shown for a word carried over; of a WRITE: such words in its text
     term: bool = False  # whether what is carried over is the translation of a term in the glossary
     notice: str | None = None  # of a READ: `number` or `name`, where the word looks like one
     correction: str | None = None  # of the last WRITE of a sentence: what puts right a meaning that was written wrongly
     end: bool = False  # whether the source sentence ends with this READ, its translation with this WRITE
-    put_off: tuple[int, ...] = field(
-        default=(), compare=False
-    )  # of a READ: the ids of the word that the policy put off last
+    put_off: tuple[int, ...] = field(default=(), compare=False)  # of a READ: ids of the word that was put off last
     tail: str | None = field(default=None, compare=False)  # of a READ, if asked for: the text that would have come next
     n: int | None = field(default=None, compare=False)  # number of the step in its session, from 0
     offset: int | None = field(default=None, compare=False)  # of a READ: how far the text was read, UTF-16 code units

@@ -128,9 +128,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made.kill()
 
 
-@pytest.fixture(
-    scope="package"
-)  # Playwright leaves an event loop running as long as it is open: the other tests want their own
+# Playwright leaves an event loop running as long as it is open: the other tests want their own
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install 'bethink[dev]'")
     path = chromium()

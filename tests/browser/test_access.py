@@ -76,9 +76,8 @@ def test_the_live_region_reads_each_committed_word_once(visit: Any) -> None:
     filled(visitor)
     region = visitor.page.get_by_role("log", name="Translation")
     assert region.get_attribute("aria-live") == "polite"
-    expected = visitor.translation().replace(
-        "\n", " "
-    )  # how it falls into phrases depends on the moment, its text does not
+    # how it falls into phrases depends on the moment, its text does not
+    expected = visitor.translation().replace("\n", " ")
     visitor.page.wait_for_function(
         "text => document.querySelector('#spoken').textContent.length >= text.length", arg=expected
     )

@@ -166,9 +166,8 @@ def test_rate_lets_words_arrive_at_a_speakers_pace(
     steps = [json.loads(line) for line in out.splitlines()]
     arrivals = [step["at"] for step in steps if step["action"] == "READ" and step["text"]]
     assert len(arrivals) == 4
-    assert all(
-        at >= 50 * word for word, at in enumerate(arrivals, start=1)
-    )  # one every 50 ms, and never before its time
+    # one every 50 ms, and never before its time
+    assert all(at >= 50 * word for word, at in enumerate(arrivals, start=1))
 
 
 class Running:

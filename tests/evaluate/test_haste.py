@@ -83,9 +83,8 @@ def test_haste_of_a_log(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     out = capsys.readouterr().out
     assert "k-anticipation of the reference: k=1: 50.0 %, k=3: 25.0 %, k=5: 0.0 %" in " ".join(out.split())
     [result] = load_results(tmp_path / "out")
-    assert (
-        5 < result.scores.haste["hallucination"] < 40
-    )  # the first word, which comes from the last; the aligner draws at random
+    # the first word, which comes from the last; the aligner draws at random
+    assert 5 < result.scores.haste["hallucination"] < 40
     assert result.scores.haste["reference, k=3"] == 25
     assert load_results(tmp_path / "out") == [result]
 

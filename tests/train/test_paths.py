@@ -90,9 +90,7 @@ def test_paths_that_count_words_end_after_whole_words(kind: type[SentencePieces]
     path = wait_k(1, WordCounter(vocabulary, vocabulary)(source, target))[0].tolist()
     ends = torch.tensor([len(word) for word in pieces[0]]).cumsum(0).tolist()
     seen = [*ends[:3], ends[3], ends[3] + 1]  # source tokens after each word, and after the end
-    signs = [
-        _signs(vocabulary, word) for word in TARGET.split()
-    ]  # pieces of a comma or stop: they are of the next word's time
+    signs = [_signs(vocabulary, word) for word in TARGET.split()]  # pieces of a comma or stop belong to the next word
     expected = [seen[0]] * (len(pieces[1][0]) - signs[0]) + [seen[1]] * (signs[0] + len(pieces[1][1]))
     expected += [seen[2]] * (len(pieces[1][2]) - signs[2]) + [seen[3]] * signs[2] + [seen[3]]
     assert path == expected

@@ -34,9 +34,7 @@ class Row:
     candidate: int
     confidence: float
     degrees: Degrees  # empty for a model without capsules
-    stability: float | None = (
-        None  # the probability that more source does not change the token, if the model has a judge
-    )
+    stability: float | None = None  # the judge's probability that the token stays right, if the model has a judge
     apart: Row | None = None  # the likeliest token that leaves the word before it as it is, where that is another one
     attention: Degrees | None = None  # of every source token it saw, from graphs of a model without capsules
 

@@ -20,9 +20,7 @@ class Written:
 
     text: str
     heard: int  # source words heard by then
-    evidence: tuple[
-        tuple[str, float], ...
-    ]  # the source words that made the policy write it, and how much their degree rose
+    evidence: tuple[tuple[str, float], ...]  # source words that made the policy write it, and the rise of their degree
     confidence: float | None
     stability: float | None  # how likely it is still right in the end, if the model has a judge
     deferred: int  # how often it was put off

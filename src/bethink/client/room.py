@@ -33,9 +33,7 @@ class RoomWord(NamedTuple):
 
     at: int  # milliseconds since the room was opened
     text: str
-    stability: float | None = (
-        None  # how likely it is still right at the end, if it was written before the sentence was complete
-    )
+    stability: float | None = None  # how likely it stays right, if it was written before the sentence was complete
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,8 @@ _ADDRESS = re.compile(
 )
 _DIGITS = re.compile(r"[-+−#§]*\d[\d.,:/()'+-]*°?")
 _TIME = re.compile(r"^\d{1,2}:\d{1,2}$")  # and results: models know them, and languages write them differently
-_TRANSLATABLE = re.compile(
-    r"^\d[\d.,]*[a-zß-ÿ]+(?:$|-)|(?:^|-)[^\W\d_]{2,}[a-zß-ÿ]{2}(?:$|-)"
-)  # 1990er, 20-jährige, G8-Gipfel
+# 1990er, 20-jährige, G8-Gipfel
+_TRANSLATABLE = re.compile(r"^\d[\d.,]*[a-zß-ÿ]+(?:$|-)|(?:^|-)[^\W\d_]{2,}[a-zß-ÿ]{2}(?:$|-)")
 _UNIT = re.compile(r"([-+−]?\d[\d.,]*\d)(°?[A-Za-z]{0,4})")
 
 # How languages write numbers: the sign between thousands and the one before decimals.

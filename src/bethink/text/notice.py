@@ -39,23 +39,24 @@ _ARTICLES = re.compile(
     r"d(?:ie|er|as|en|em|es)|(?:[kmds]?ein|ihr|unser|eur?er|jed|dies|welch|manch|solch)(?:e[nmrs]?)?|[iaz]m|zu[mr]|vom|beim|ins|ans|pro"
 )
 _AGREEING = re.compile(r"\w+(?:e|en|er|es|em)|viel|mehr|wenig")
-_PRONOUNS = re.compile(
-    r"Sie|Ihnen|Ihr(?:e[nmrs]?)?|Du|Di(?:r|ch)|Dein(?:e[nmrs]?)?|Euch|Euer|Eur(?:e[nmrs]?)"
-)  # of polite address
+# of polite address
+_PRONOUNS = re.compile(r"Sie|Ihnen|Ihr(?:e[nmrs]?)?|Du|Di(?:r|ch)|Dein(?:e[nmrs]?)?|Euch|Euer|Eur(?:e[nmrs]?)")
 _CAPITALS_INSIDE = re.compile(r"[^\W\d_][^-]*[A-ZÄÖÜ][^-]*")
 _AND = frozenset({"und", "oder", "sowie"})
 
 # All below is German.
+# prepositions that end like adjectives
 _PREPOSITIONS = frozenset(
     "gegen hinter neben über unter wegen zwischen außer samt per gegenüber entgegen namens kontra".split()
-)  # which end like adjectives
+)
+# words that have a capital after a colon or in quotation marks
 _SMALL = frozenset(
     "aber alle als am an auch auf aus bei beim bis da damit dann das dass dem den denn der des die dies diese dieser dieses doch dort "
     "du durch ein eine einem einen einer eines er es für gegen gestern hat heute hier ich ihr ihre im in ist ja jede jeder jetzt kein "
     "keine können man manche mein meine mit muss nach nein nicht noch nun nur ob oder ohne schon sein seine seit sie sind so soll "
     "trotz über um und uns unser unsere unter viele vom von vor wann warum was weil welche wenn wer werden wie wieder wir wird wo zu "
     "zum zur zwei zwischen".split()
-)  # with a capital after a colon or in quotation marks
+)
 _TITLES = re.compile(
     r"Herrn?|Frau|Dr\.?|Prof\.?|Sir|Lady|Lord|König(?:in)?|Prinz(?:essin)?|Papst|Richter(?:in)?|General|Oberst|Trainer(?:in)?"
     r"|(?:\w*?)(?:[Pp]räsident|[Kk]anzler|[Mm]inister|[Pp]rofessor|[Kk]ommissar|[Ss]enator|[Bb]ürgermeister|[Ss]ekretär|[Ss]precher|[Cc]hef"

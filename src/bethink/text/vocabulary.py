@@ -343,9 +343,8 @@ def alike(one: Vocabulary, other: Vocabulary) -> bool:
 _ATTACHED = re.compile(r"[.,!?;:%…)\]}»”]+|n['’]t|['’](?:s|S|t|re|ve|ll|d|m)")
 _PARTS = re.compile(r"['’]\w+|\w+(?:[-.]\w+)*|[^\w\s]")
 _SIGNS = re.compile(r"[.,!?;:%…)\]}»”]+")
-_UNSPACED = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff60]"
-)  # no word waits
+# characters of scripts without spaces: text ending in one is settled
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3000-\u30ff\u3400-\u9fff\uf900-\ufaff\uff01-\uff60]")
 _OPENING = re.compile(r"[(\[{«“„¿¡$£]+")
 
 

@@ -125,9 +125,7 @@ class TrainConfig:
     weight_decay: float = 0.0
     clip: float = 0.0  # longest gradient; 0 for no limit
     precision: Literal["auto", "float32", "bfloat16"] = "auto"  # auto: bfloat16 on a GPU
-    compile: bool = (
-        False  # compile layers and record CUDA graphs; takes a minute or two, worth it for long runs on a GPU
-    )
+    compile: bool = False  # compile layers and record CUDA graphs; takes a minute or two, for long runs on a GPU
     seed: int = 1
     log: int = 100  # updates between two lines of the log
     validate: int = 1000

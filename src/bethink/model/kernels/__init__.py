@@ -12,9 +12,7 @@ import os
 import torch
 from torch import Tensor
 
-INTERPRETED = (
-    os.environ.get("TRITON_INTERPRET") == "1"
-)  # Triton's own switch: runs kernels on a CPU, slowly, to test them
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"  # Triton's own switch: runs kernels on a CPU, to test them
 AVAILABLE = importlib.util.find_spec("triton") is not None and (torch.cuda.is_available() or INTERPRETED)
 
 if AVAILABLE:
