@@ -20,7 +20,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bethink.model.kernels.sums import sum_parts
+from bethink.model.kernels.rows import sum_parts
 
 LONGEST = 128  # positions that attention holds in one tile; what is longer takes the plain way
 

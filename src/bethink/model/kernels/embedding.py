@@ -19,8 +19,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bethink.model.kernels.precision import working_dtype
-from bethink.model.kernels.rows import ROWS, draw, draw_seed, drop, either, neighbours, odds, read, tile
+from bethink.model.kernels.rows import ROWS, draw, draw_seed, drop, either, neighbours, odds, read, tile, working_dtype
 
 
 @triton.jit(do_not_specialize=["size", "length", "limit"])

@@ -16,8 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bethink.model.kernels.precision import working_dtype
-from bethink.model.kernels.sums import sum_parts
+from bethink.model.kernels.rows import sum_parts, working_dtype
 
 ROWS = 4  # that a program takes at a time, of as many columns
 COLUMNS = 512

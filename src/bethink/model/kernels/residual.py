@@ -18,9 +18,21 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bethink.model.kernels.precision import working_dtype
-from bethink.model.kernels.rows import ROWS, draw, draw_seed, drop, either, neighbours, note, odds, read, recall, tile
-from bethink.model.kernels.sums import sum_parts
+from bethink.model.kernels.rows import (
+    ROWS,
+    draw,
+    draw_seed,
+    drop,
+    either,
+    neighbours,
+    note,
+    odds,
+    read,
+    recall,
+    sum_parts,
+    tile,
+    working_dtype,
+)
 
 PROGRAMS = 660  # that share the rows of a backward pass, 5 for each processor of an H200; fixed, so that sums are the same everywhere
 

@@ -1,4 +1,7 @@
-"""Groups of rows, as kernels walk over them, and the dropout that a seed gives them."""
+"""What the kernels share: groups of rows, the dropout that a seed gives them, sums over rows, and the precision of results.
+
+Sums are added up in a fixed order: every program leaves its part, and the parts are added up.
+"""
 
 # Triton's own language has no types.
 # mypy: disable-error-code="import-not-found, import-untyped, untyped-decorator, no-untyped-def, no-untyped-call, unused-ignore, misc"
@@ -74,3 +77,29 @@ def tile(width: int) -> dict[str, int]:
     """A warp for every 128 columns: its threads hold 4 neighbours in all four rows, so that no number is drawn twice."""
     block = triton.next_power_of_2(width)
     return {"width": width, "block": block, "num_warps": min(16, max(1, block // 128))}
+
+
+@triton.jit(do_not_specialize=["count"])
+def _sum_parts(parts_at, out, count, length: tl.constexpr, block: tl.constexpr, step: tl.constexpr):
+    columns = tl.program_id(0) * block + tl.arange(0, block)
+    sums = tl.zeros([step, block], tl.float32)
+    for start in range(0, count, step):
+        part = start + tl.arange(0, step)[:, None]
+        inside = (part < count) & (columns[None, :] < length)
+        sums += tl.load(parts_at + part * length + columns[None, :], mask=inside, other=0.0)
+    tl.store(out + columns, tl.sum(sums, 0), mask=columns < length)
+
+
+def sum_parts(parts: Tensor) -> Tensor:
+    """The sum of float32 parts over their first dimension."""
+    out = torch.empty_like(parts[0])
+    _sum_parts[(triton.cdiv(out.numel(), 16),)](
+        parts, out, len(parts), length=out.numel(), block=16, step=256, num_warps=8
+    )
+    return out
+
+
+def working_dtype(x: Tensor) -> torch.dtype:
+    """What matrix products with x will be computed in, and the kernels' results are in."""
+    kind = x.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else x.dtype

@@ -15,7 +15,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from bethink.model.kernels.precision import working_dtype
+from bethink.model.kernels.rows import working_dtype
 
 CHUNK = 1 << 30  # elements of an N x V array made at a time
 
