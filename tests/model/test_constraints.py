@@ -10,8 +10,7 @@ from safetensors.torch import save_file
 
 from bethink import folder
 from bethink.errors import ModelError
-from bethink.model.constraint_probe import HEADS, ConstraintProbe
-from bethink.model.constraints import Constraints
+from bethink.model.constraints import HEADS, ConstraintProbe, Constraints
 from bethink.model.weights import unique_tensors
 from bethink.text import EOS, PAD, Words
 from tests.models import BUILDS, random_model

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,19 +21,14 @@ from bethink.analysis.gold import Gold
 from bethink.analysis.sheet import Sheet, number
 from bethink.text import EOS
 
+if TYPE_CHECKING:
+    from bethink.model.constraints import ConstraintProbe
+
 PLACES = {"target": 7, "source": 15}  # as in the paper
 LAGS = (1, 3, 5, 7, 9)
 SHORT = range(8, 21)  # source tokens
 
 Ids = npt.NDArray[np.int64]
-
-
-class ConstraintProbe(Protocol):
-    """The constraint heads: for each position the likeliest words written and the likeliest words read."""
-
-    def likeliest(
-        self, source: Sequence[int], target: Sequence[int], path: Sequence[int], written: int, read: int
-    ) -> tuple[Ids, Ids]: ...
 
 
 @dataclass(frozen=True)

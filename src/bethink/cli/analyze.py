@@ -190,7 +190,7 @@ def _add_overlap(kinds: Verbs) -> None:
 def _overlap(args: argparse.Namespace) -> Any:
     from bethink import folder
     from bethink.analysis import overlap
-    from bethink.model.constraint_probe import ConstraintProbe
+    from bethink.model.constraints import ConstraintProbe
 
     probe = ConstraintProbe.load(folder.Folder.open(folder.find(args.model or DEFAULT)))
     translator = open_translator(args)
@@ -275,7 +275,7 @@ def _add_calibration(kinds: Verbs) -> None:
 def _calibration(args: argparse.Namespace) -> Any:
     from bethink import folder
     from bethink.analysis import calibration
-    from bethink.evaluate.instances import read_lines
+    from bethink.files import read_lines
     from bethink.train.hindsight import ForcedDecoder
 
     translator = open_translator(args)
