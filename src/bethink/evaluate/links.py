@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from bethink.errors import DataError, MissingExtra
@@ -36,24 +37,31 @@ def parse_links(line: str, source: int, target: int, where: str = "the alignment
     return tuple(sorted(set(links)))
 
 
-def align(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Links]:
-    """The links of each pair of sentences, learned from all of them together: those that the aligner finds in either direction.
+@contextmanager
+def aligned(source: Iterable[str], target: Iterable[str]) -> Iterator[tuple[Path, Path]]:
+    """Run the aligner over two texts; yields the files of its links, `3-4` counted from 0, in both directions.
 
-    The aligner draws random samples, so two runs differ a little.
+    Forward, each target word has at most one link; backward, each source word. The aligner draws random samples, so two runs
+    differ a little.
     """
     try:
         import eflomal
     except ModuleNotFoundError as error:
         raise MissingExtra("aligning words", "align") from error
+    with tempfile.TemporaryDirectory() as scratch:
+        forward, backward = Path(scratch) / "forward", Path(scratch) / "backward"
+        eflomal.Aligner().align(source, target, links_filename_fwd=str(forward), links_filename_rev=str(backward))
+        yield forward, backward
+
+
+def align(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Links]:
+    """The links of each pair of sentences, learned from all of them together: those that the aligner finds in either direction."""
     kept = [pair for pair in dict.fromkeys(pairs) if all(normalise(side).strip() for side in pair)]
     found: dict[tuple[str, str], Links] = {}
     if not kept:
         return found
-    with tempfile.TemporaryDirectory() as scratch:
-        forward, backward = Path(scratch) / "forward", Path(scratch) / "backward"
-        sides = ([_folded(pair[side]) for pair in kept] for side in (0, 1))
-        eflomal.Aligner().align(*sides, links_filename_fwd=str(forward), links_filename_rev=str(backward))
-        directions = [path.read_text("ascii").removesuffix("\n").split("\n") for path in (forward, backward)]
+    with aligned(*([_folded(pair[side]) for pair in kept] for side in (0, 1))) as files:
+        directions = [path.read_text("ascii").removesuffix("\n").split("\n") for path in files]
         for pair, *lines in zip(kept, *directions, strict=True):
             numbers = [link.split("-") for line in lines for link in line.split()]
             found[pair] = tuple(sorted({(int(i), int(j)) for i, j in numbers}))

@@ -7,7 +7,6 @@ a wrong link would teach the model to wait for no reason, a missing one does no 
 from __future__ import annotations
 
 import itertools
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from bethink.errors import MissingExtra
+from bethink.evaluate.links import aligned
 from bethink.train.data import Corpus, Side
 
 Numbers = npt.NDArray[Any]
@@ -26,17 +25,9 @@ LINES = 50_000  # read at a time
 
 def align(corpus: Corpus) -> tuple[Links, Links]:
     """The links of the source tokens and of the target tokens."""
-    try:
-        import eflomal
-    except ModuleNotFoundError as error:
-        raise MissingExtra("aligning words", "align") from error
     source, target = corpus.source, corpus.target
-    with tempfile.TemporaryDirectory() as scratch:
-        forward, backward = Path(scratch) / "forward", Path(scratch) / "backward"
-        eflomal.Aligner().align(
-            _lines(source), _lines(target), links_filename_fwd=str(forward), links_filename_rev=str(backward)
-        )
-        to_source = read_links(forward, target.offsets, column=1)  # forward: at most one partner per target token
+    with aligned(_lines(source), _lines(target)) as (forward, backward):
+        to_source = read_links(forward, target.offsets, column=1)
         to_target = read_links(backward, source.offsets, column=0)
     return (
         agreed(to_target, to_source, source.offsets, target.offsets),
