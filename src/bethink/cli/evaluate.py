@@ -24,7 +24,16 @@ from bethink.errors import MissingExtra, ModelError, UsageError
 
 if TYPE_CHECKING:
     from bethink.evaluate import Result
+    from bethink.policy import Policy
     from bethink.translator import Translator
+
+BELONGS = {"align_text": "haste", "alignments": "haste", "lower": "longform", "unpunctuated": "longform"}
+APART = {
+    ("haste", "longform"): "--haste is measured on sentences; leave out --longform",
+    ("tail", "longform"): "--tail is measured on sentences; leave out --longform",
+    ("clock", "longform"): "--longform always measures the computing time; leave out --clock",
+    ("model", "models"): "--model and --models cannot be combined; give one of them",
+}
 
 
 def add(verbs: Verbs) -> None:
@@ -98,95 +107,71 @@ def _add_evaluate(verbs: Verbs) -> None:
 def run(args: argparse.Namespace) -> int:
     from bethink import evaluate
 
-    _require_haste(args)
+    _require_consistent(args)
     if args.rescore:
-        results = _hasty(args, [_rescored(Path(log), args.whole, args.spoken) for log in args.rescore])
+        results = [_rescored(Path(log), args.whole, args.spoken) for log in args.rescore]
+        results = _with_haste(args, results, Path()) if args.haste else results
         if args.out:
             evaluate.write_results(Path(args.out) / "results.json", results)
     else:
         results = _evaluated(args)
         if args.haste:
-            results = _hasty(args, results, Path(args.out))
+            results = _with_haste(args, results, Path(args.out))
             scored = {result.policy: result for result in (*evaluate.load_results(args.out), *results)}
             evaluate.write_results(Path(args.out) / "results.json", list(scored.values()))
     console().print(evaluate.table(results))
     return 0
 
 
-def _evaluated(args: argparse.Namespace) -> list[Result]:
-    from bethink import evaluate
-
-    for flag in ("source", "reference", "out"):
-        if getattr(args, flag) is None:
+def _require_consistent(args: argparse.Namespace) -> None:
+    """Checked before translating, which may take hours."""
+    for flag, other in BELONGS.items():
+        if getattr(args, flag) and not getattr(args, other):
+            raise UsageError(f"--{flag.replace('_', '-')} belongs to --{other}; add that")
+    for (one, other), reason in APART.items():
+        if getattr(args, one) and getattr(args, other):
+            raise UsageError(reason)
+    for flag in ("source", "reference", "out") if not args.rescore else ():
+        given = getattr(args, flag)
+        if given is None:
             raise UsageError(
                 f"--{flag} is missing; evaluating needs --source FILE --reference FILE --out DIR, or --rescore LOG"
             )
-    if args.models and args.model:
-        raise UsageError("--model and --models cannot be combined; give one of them")
-    if args.longform:
-        return _talks(args)
-    _require_short_form(args)
-    sources, references = evaluate.load_pairs(args.source[0], args.reference[0])
-    translator = _per_lag(args) if args.models else open_translator(args)
-    policies = args.policy or [translator.policy]
-    options = {"batch": args.batch, "clock": args.clock, "wpm": args.wpm, "tail": args.tail}
-    with bars() as told:
-        options["progress"] = lambda policy, done, total: told(str(policy), done, total)
-        return evaluate.evaluate(translator, sources, references, policies, args.out, **options)
-
-
-def _require_haste(args: argparse.Namespace) -> None:
-    """Checked before translating, which may take hours."""
-    for flag in ("align_text", "alignments"):
-        if getattr(args, flag) and not args.haste:
-            raise UsageError(f"--{flag.replace('_', '-')} belongs to --haste; add that")
-    if args.haste and args.longform:
-        raise UsageError("--haste is measured on sentences; leave out --longform")
+        if isinstance(given, list) and len(given) > 1 and not args.longform:
+            raise UsageError(f"--{flag} has {len(given)} files; give one, or add --longform")
     if args.haste and importlib.util.find_spec("eflomal") is None:
         raise MissingExtra("--haste", "align")
 
 
-def _hasty(args: argparse.Namespace, results: list[Result], folder: Path = Path()) -> list[Result]:
-    """The results with measures of haste, if they are wanted."""
-    if not args.haste:
-        return results
+def _evaluated(args: argparse.Namespace) -> list[Result]:
+    from bethink import evaluate
+    from bethink.evaluate import longform
+
+    if args.longform:
+        talks = longform.load_talks(args.source, args.reference)
+        talks = longform.as_heard(talks, lower=args.lower, unpunctuated=args.unpunctuated)
+    else:
+        sources, references = evaluate.load_pairs(args.source[0], args.reference[0])
+    translator = _per_lag(args) if args.models else open_translator(args)
+    policies = args.policy or [translator.policy]
+    with bars() as told:
+
+        def progress(policy: Policy, done: int, total: int) -> None:
+            told(str(policy), done, total)
+
+        if args.longform:
+            return longform.evaluate(translator, talks, policies, args.out, wpm=args.wpm, progress=progress)
+        options = {"batch": args.batch, "clock": args.clock, "wpm": args.wpm, "tail": args.tail}
+        return evaluate.evaluate(translator, sources, references, policies, args.out, progress=progress, **options)
+
+
+def _with_haste(args: argparse.Namespace, results: list[Result], folder: Path) -> list[Result]:
     from bethink import evaluate
     from bethink.evaluate import haste
 
     text = list(zip(*evaluate.load_pairs(*args.align_text), strict=True)) if args.align_text else ()
     logs = [folder / result.log for result in results]
     return haste.with_haste(results, logs, text=text, alignments=args.alignments)
-
-
-def _require_short_form(args: argparse.Namespace) -> None:
-    for flag in ("lower", "unpunctuated"):
-        if getattr(args, flag):
-            raise UsageError(f"--{flag} belongs to --longform; add that")
-    for flag in ("source", "reference"):
-        if len(getattr(args, flag)) > 1:
-            raise UsageError(f"--{flag} has {len(getattr(args, flag))} files; give one, or add --longform")
-
-
-def _talks(args: argparse.Namespace) -> list[Result]:
-    from bethink.evaluate import longform
-
-    if args.tail:
-        raise UsageError("--tail is measured on sentences; leave out --longform")
-    if args.clock:
-        raise UsageError("--longform always measures the computing time; leave out --clock")
-    talks = longform.load_talks(args.source, args.reference)
-    talks = longform.as_heard(talks, lower=args.lower, unpunctuated=args.unpunctuated)
-    translator = _per_lag(args) if args.models else open_translator(args)
-    policies = args.policy or [translator.policy]
-    with bars() as told:
-        return longform.evaluate(
-            translator,
-            talks,
-            policies,
-            args.out,
-            wpm=args.wpm,
-            progress=lambda policy, done, total: told(str(policy), done, total),
-        )
 
 
 def _rescored(log: Path, whole: str | None, spoken: str) -> Result:
