@@ -145,7 +145,8 @@ class Listener:
 
     def _pass_on(self, guess: _Guess, at: float, behind: int) -> Iterator[StableWord]:
         word = guess.word
-        if self._length and not self._punctuated and (self._length >= self._longest or self._paused(word)):
+        paused = word.start is not None and self._end is not None and word.start - self._end >= self._pause
+        if self._length and not self._punctuated and (self._length >= self._longest or paused):
             yield self._end_sentence(at)
         made = StableWord(word.text, at, at - guess.since, behind, word.start, word.end)
         self.delays.add(made)
@@ -155,9 +156,6 @@ class Listener:
         if ends_sentence(word.text, first=self._length == 1):
             self._punctuated = True
             yield self._end_sentence(at)
-
-    def _paused(self, word: Spoken) -> bool:
-        return word.start is not None and self._end is not None and word.start - self._end >= self._pause
 
     def _end_sentence(self, at: float) -> StableWord:
         self._length = 0

@@ -161,11 +161,11 @@ def deciding(steps: Sequence[Step]) -> Step:
     """
     open_source = [step for step in steps if step.reason.code != "source_complete"]
     with_evidence = [step for step in steps if step.evidence]
-    return min(with_evidence or open_source or steps, key=_sureness)
 
+    def sure(step: Step) -> float:
+        return next((known for known in (step.stability, step.confidence) if known is not None), 1.0)
 
-def _sureness(step: Step) -> float:
-    return next((known for known in (step.stability, step.confidence) if known is not None), 1.0)
+    return min(with_evidence or open_source or steps, key=sure)
 
 
 def words_begun(text: str, *, first: bool) -> int:
@@ -174,30 +174,25 @@ def words_begun(text: str, *, first: bool) -> int:
     return len(text.split()) - bool(joins)
 
 
-def is_doubtful(step: Step) -> bool:
-    """Whether a WRITE showed words early that more source may well have changed."""
-    return doubtful(step.text_stability)
-
-
 def doubtful(stability: float | None) -> bool:
-    """Whether words with this stability are marked."""
+    """Whether words with this stability are marked: they were shown early, and more source may well have changed them."""
     return stability is not None and stability < DOUBTFUL
 
 
 def shown(steps: Sequence[Step], *, corrections: bool = False) -> str:
     """The target text that a sequence of steps has put before the reader."""
-    return "".join(step.text + told(step) * corrections for step in steps if step.action is Action.WRITE)
+    text = ""
+    for step in steps:
+        if step.action is Action.WRITE:
+            text += step.text
+            text += correction_text(step.correction) if corrections and step.correction else ""
+    return text
 
 
 def sureness(steps: Sequence[Step]) -> float:
     """The geometric mean of the probabilities of the tokens written."""
     known = [step.confidence for step in steps if step.confidence]
     return math.exp(math.fsum(map(math.log, known)) / len(known)) if known else 0.0
-
-
-def told(step: Step) -> str:
-    """The correction of a step as plain text."""
-    return correction_text(step.correction) if step.correction else ""
 
 
 def correction_text(correction: str) -> str:

@@ -164,9 +164,6 @@ class Translator:
         ordered = sorted(self._numbered(sentences), key=lambda each: -len(each[1]))
         return self._translated(ordered, policy, batch, engine, tail=tail)
 
-    def _engine(self, batch: int) -> Engine:
-        return Engine(self.backend, batch=batch)
-
     def _numbered(self, sentences: Sequence[str]) -> list[tuple[int, list[Word]]]:
         if isinstance(sentences, str):
             raise UsageError("the sentences must be a list or another sequence of str, not one str; write [text]")
@@ -183,7 +180,7 @@ class Translator:
     ) -> Iterator[tuple[int, Translation]]:
         """Begun in the order given, told as they end."""
         policy = self.served(policy)
-        engine = engine or self._engine(batch)
+        engine = engine or Engine(self.backend, batch=batch)
         waiting, running = deque(sentences), dict[int, Sentence]()
         try:
             while waiting or running:

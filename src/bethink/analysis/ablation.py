@@ -92,6 +92,7 @@ def load(systems: Mapping[str, str | os.PathLike[str]], policies: Sequence[str] 
 
 
 def compare(entries: Sequence[Entry], profile: str = "paper", samples: int = 1000) -> Ablation:
+    """Each entry is compared with that of the first system at the same policy or, if it has none, at the nearest AL."""
     logs = {entry.key: read_log(entry.log) for entry in entries}
     references = [one.reference for one in logs[entries[0].key]]
     texts = {key: [one.prediction for one in log] for key, log in logs.items()}
@@ -102,7 +103,8 @@ def compare(entries: Sequence[Entry], profile: str = "paper", samples: int = 100
         chance = interval(entry.log, "BLEU", profile, samples)
         words = (entry.lag("LAAL"), entry.lag("DAL"))
         row = Row(entry.system, entry.result.policy, entry.average_lag, *words, good, chance)
-        base = _base(entry, first)
+        same = next((base for base in first if base.result.policy == entry.result.policy), None)
+        base = same or min(first, key=lambda base: abs(base.average_lag - entry.average_lag))
         if entry is not base:
             both = {one.key: texts[one.key] for one in (base, entry)}
             _, judged = quality.compare(both, references, profile=profile, samples=samples)
@@ -117,12 +119,6 @@ def compare(entries: Sequence[Entry], profile: str = "paper", samples: int = 100
             )
         rows.append(row)
     return Ablation(profile, signature, len(references), tuple(rows))
-
-
-def _base(entry: Entry, first: Sequence[Entry]) -> Entry:
-    """The entry of the first system to compare with: at the same policy, or at the nearest AL."""
-    same = next((base for base in first if base.result.policy == entry.result.policy), None)
-    return same or min(first, key=lambda base: abs(base.average_lag - entry.average_lag))
 
 
 def _above(entry: Entry, first: Sequence[Entry], measure: str, profile: str) -> float | None:

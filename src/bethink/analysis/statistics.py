@@ -69,9 +69,9 @@ def averages(positions: Floats, values: Floats, edges: Sequence[float]) -> list[
     return found
 
 
-def calibration_error(chances: Floats, labels: Flags, bins: int = 20) -> float:
+def calibration_error(chances: Floats, labels: Flags) -> float:
     """Expected calibration error: the mean distance between a probability and the share of labels that are true at it."""
-    edges = np.linspace(0, 1, bins + 1).tolist()
+    edges = np.linspace(0, 1, 21).tolist()
     said, true = (averages(chances, values, edges) for values in (chances, labels.astype(np.float64)))
     apart = [count * abs(mean - share) for (mean, count), (share, _) in zip(said, true, strict=True) if count]
     return sum(apart) / len(labels)

@@ -240,16 +240,15 @@ class OnnxBackend:
         return self._decoder.run(feeds, R=len(batch.owners), I=feeds["cross.0"].shape[3])
 
 
-def _chances(logits: npt.NDArray[np.float32]) -> list[float]:
-    """Computed one by one, because numpy's results for arrays differ in the last bit from those for single numbers."""
-    return [1 / (1 + math.exp(-logit)) if logit > -LARGE else 0.0 for logit in logits.tolist()]
-
-
 def _choices(tokens: Numbers | None, chances: Numbers | None, verdicts: Numbers | None) -> list[Choice]:
     """Token, probability and stability of every row."""
     if tokens is None or chances is None:
         return []
-    stabilities = [None] * len(tokens) if verdicts is None else _chances(verdicts)
+    stabilities: list[float | None] = [None] * len(tokens)
+    if (
+        verdicts is not None
+    ):  # one by one, because numpy's results for arrays differ in the last bit from single numbers
+        stabilities = [1 / (1 + math.exp(-logit)) if logit > -LARGE else 0.0 for logit in verdicts.tolist()]
     return list(zip(tokens.tolist(), chances.tolist(), stabilities, strict=True))
 
 

@@ -46,9 +46,12 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
-    _speak_utf8()
+    for stream in (sys.stdout, sys.stderr):  # UTF-8, whatever the locale says
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(encoding="utf-8")
     try:
-        _require_stdout()
+        if sys.stdout is None:  # the next file opened would get its number, and what is printed would go into that file
+            raise DataError("there is no standard output to write to; send it to /dev/null if it is not wanted")
         code = _run(sys.argv[1:] if argv is None else argv)
         sys.stdout.flush()
     except (BethinkError, OSError, KeyboardInterrupt) as error:
@@ -63,7 +66,8 @@ def _run(argv: Sequence[str]) -> int:
     if not argv:
         top.print_help(sys.stderr)
         return 2
-    _require_verb(argv[0], top)
+    if not argv[0].startswith("-") and argv[0] not in _verbs(top):
+        raise unknown("command", argv[0], _verbs(top))  # argparse would suggest none
     try:
         args, rest = top.parse_known_args(argv)
     except SystemExit as done:  # after --help and --version
@@ -71,12 +75,6 @@ def _run(argv: Sequence[str]) -> int:
     _take_settings(args, rest, _command(top, argv))
     code: int = args.run(args)
     return code
-
-
-def _require_stdout() -> None:
-    """If stdout is closed, the next file opened gets its number, and printed text would go into that file."""
-    if sys.stdout is None:
-        raise DataError("there is no standard output to write to; send it to /dev/null if it is not wanted")
 
 
 def _take_settings(args: argparse.Namespace, rest: Sequence[str], command: argparse.ArgumentParser) -> None:
@@ -87,12 +85,6 @@ def _take_settings(args: argparse.Namespace, rest: Sequence[str], command: argpa
         raise UsageError(f"unrecognized arguments: {' '.join(rest)}; see: {command.prog} --help")
     if rest:
         args.settings = [*args.settings, *rest]
-
-
-def _require_verb(name: str, top: argparse.ArgumentParser) -> None:
-    """For an unknown command, suggest a similar one; argparse does not."""
-    if not name.startswith("-") and name not in _verbs(top):
-        raise unknown("command", name, _verbs(top))
 
 
 def _verbs(command: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -135,10 +127,3 @@ def _abandon_stdout() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-def _speak_utf8() -> None:
-    """Print UTF-8, whatever the locale says."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
-            stream.reconfigure(encoding="utf-8")

@@ -18,7 +18,7 @@ from bethink.cli.words import COPIED, END, Told, Written
 from bethink.evaluate import latency
 from bethink.policy import Action, explain
 from bethink.text import EOS, restored
-from bethink.trace import Step, Translation, is_doubtful, shown
+from bethink.trace import Step, Translation, doubtful, shown
 
 if TYPE_CHECKING:
     from bethink.cli.translate import Speaker
@@ -164,7 +164,7 @@ def _marked(steps: Sequence[Step]) -> Text:
         if step.action is Action.WRITE:
             words = step.text.lstrip()
             line.append(step.text[: len(step.text) - len(words)])
-            line.append(words, "bold underline" if is_doubtful(step) else "bold")
+            line.append(words, "bold underline" if doubtful(step.text_stability) else "bold")
     return line
 
 

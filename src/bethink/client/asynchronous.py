@@ -206,7 +206,9 @@ class Client:
                 return
             if self.ready is not before:
                 self._on_state("lost")
-                if isinstance(trouble, Refusal) and trouble.code == "idle" and not self._crossed():
+                # a message sent just before may have crossed with the server's `idle` error
+                crossed = time.monotonic() - self._last_sent < float(self.ready["limits"].get("idle", 0)) / 2
+                if isinstance(trouble, Refusal) and trouble.code == "idle" and not crossed:
                     await self._until(lambda: self._buffer.has_news)  # reconnect only when there is something to send
                 since, wait = time.monotonic(), FIRST_WAIT
             elif not self.ready and wait == FIRST_WAIT:
@@ -215,10 +217,6 @@ class Client:
                 raise ConnectionLost(f"{self._url} was out of reach for {self._patience:g} seconds: {trouble}")
             await asyncio.sleep(min(wait * random.uniform(0.75, 1.25), self._patience))
             wait = min(2 * wait, LONGEST_WAIT)
-
-    def _crossed(self) -> bool:
-        """Whether the last message was sent so recently that it crossed with the server's `idle` error."""
-        return time.monotonic() - self._last_sent < float(self.ready["limits"].get("idle", 0)) / 2
 
     async def _attempt(self, connected: asyncio.Future[None]) -> BethinkError:
         """One connection, from start to end. Returns why it ended; raises it if trying again cannot help."""

@@ -82,8 +82,8 @@ class Value:
         """Rows of a table."""
         return self.op("Gather", indices)
 
-    def sum(self, axis: int, *, keep: bool = False) -> Value:
-        return self.op("ReduceSum", np.array([axis]), keepdims=int(keep))
+    def sum(self, axis: int) -> Value:
+        return self.op("ReduceSum", np.array([axis]), keepdims=0)
 
     def softmax(self, axis: int) -> Value:
         return self.op("Softmax", axis=axis)

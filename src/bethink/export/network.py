@@ -81,18 +81,14 @@ def decoder(
     x = net.embed("target_embedding")
     for n in range(config.decoder_layers):
         x = net.self_attention(x, f"decoder.{n}.itself", n)
-        told = attention and not config.capsules and n == aligning_layer(config)
+        # of all layers, the attention of the last says best which source tokens a token translates
+        told = attention and not config.capsules and n == config.decoder_layers - 1
         x = net.cross_attention(x, f"decoder.{n}", n, told=told)
         x = net.feed_forward(x, f"decoder.{n}.feed")
     if config.capsules:
         x = net.feed_back(x, config.capsules, readable)
     net.choose(net.norm(x, "output_norm"), leaving)
     return net.graph.build()
-
-
-def aligning_layer(config: ModelConfig) -> int:
-    """The decoder layer whose attention says best which source tokens a token translates."""
-    return config.decoder_layers - 1
 
 
 class _Network:

@@ -128,7 +128,12 @@ class Noticer:
         follows, self._named = self._named and not apart, False
         if len(core) == 1 or core.lower() in _SMALL or _TITLES.fullmatch(core):
             self._noun = True
-        elif _CAPITALS_INSIDE.fullmatch(core) or _TITLES.fullmatch(before) or follows or _is_place(core):
+        elif (
+            _CAPITALS_INSIDE.fullmatch(core)
+            or _TITLES.fullmatch(before)
+            or follows
+            or {core, core.removesuffix("s")} & _PLACES
+        ):
             self._noun = False
         elif not self._noun:
             self._noun = self._common.has(core)
@@ -172,10 +177,6 @@ def is_number(core: str) -> bool:
     if any(character.isdigit() for character in core):
         return True
     return folded not in _NOT_ALONE and bool(_GERMAN.fullmatch(folded) or _ENGLISH.fullmatch(folded))
-
-
-def _is_place(core: str) -> bool:
-    return core in _PLACES or core.removesuffix("s") in _PLACES
 
 
 def _agrees(before: str, begins: bool) -> bool:

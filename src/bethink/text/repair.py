@@ -50,11 +50,8 @@ class Repair:
     def _differs(self, source: str, said: str) -> bool:
         denied, told = self.source.negated(source), self.target.negated(said)
         surely = denied is not None and told is not None and denied is not told
-        return surely and not (denied and self._has_some(said))
-
-    def _has_some(self, said: str) -> bool:
-        """Whether a translation has a negation after all, which may be a harmless one: not only."""
-        return bool(self.target.negation.search(said.lower()))
+        some = self.target.negation.search(said.lower())  # a negation after all, which may be a harmless one: not only
+        return surely and not (denied and some)
 
     def _lost(self, source: str, said: str) -> set[float]:
         return self.source.numbers(source) - self.target.numbers(said)

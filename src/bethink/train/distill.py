@@ -110,8 +110,13 @@ def distill_data(teacher: Teacher, data: Path, out: Path, *, keep: bool = False)
                 shutil.copy2(path, folder)
         for side, packer in packers.items():
             packer.save(folder / f"train.{side}")
-        told = {"distilled": _provenance(teacher, keep=keep), "counts": about.get("counts", {}) | counts}
-        write_json(folder / MANIFEST, {**about, **told, "fingerprint": fingerprint(folder)})
+        origin = {"teacher": teacher.folder.name, "fingerprint": teacher.folder.fingerprint, "kept": keep}
+        told = {
+            "distilled": origin | dataclasses.asdict(teacher.search),
+            "counts": about.get("counts", {}) | counts,
+            "fingerprint": fingerprint(folder),
+        }
+        write_json(folder / MANIFEST, {**about, **told})
     return counts
 
 
@@ -122,11 +127,3 @@ def _sentence(side: Any, number: int) -> Tokens:
 def _add(packers: dict[str, Packer], source: Tokens, target: Tokens) -> None:
     packers["source"].add(source.tolist())
     packers["target"].add(target.tolist())
-
-
-def _provenance(teacher: Teacher, *, keep: bool) -> dict[str, Any]:
-    return {
-        "teacher": teacher.folder.name,
-        "fingerprint": teacher.folder.fingerprint,
-        "kept": keep,
-    } | dataclasses.asdict(teacher.search)

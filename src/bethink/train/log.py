@@ -63,7 +63,8 @@ class Log:
 
     def __init__(self, run: Path, start: int, end: int, *, tensorboard: bool = False) -> None:
         self.path = run / FILE
-        _truncate(self.path, start)
+        kept = [record for record in read(run) if record["update"] <= start]
+        write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
         self._board = _tensorboard(run, start) if tensorboard else None
         self._file = self.path.open("a", encoding="utf-8")
         self._console = Console(stderr=True)
@@ -125,11 +126,6 @@ def read(run: Path) -> list[dict[str, Any]]:
         if isinstance(record, dict) and type(record.get("update")) is int:
             records.append(record)
     return records
-
-
-def _truncate(path: Path, update: int) -> None:
-    kept = [record for record in read(path.parent) if record["update"] <= update]
-    write_atomically(path, "".join(json.dumps(record) + "\n" for record in kept).encode())
 
 
 def _short(value: float) -> str:
