@@ -8,7 +8,7 @@ RUN python -m venv /opt/bethink \
 FROM python:3.12-slim
 RUN useradd --system --create-home --uid 10001 bethink
 COPY --from=build /opt/bethink /opt/bethink
-USER bethink
+USER 10001
 WORKDIR /home/bethink
 ENV PATH=/opt/bethink/bin:$PATH OMP_NUM_THREADS=1 PYTHONUNBUFFERED=1
 EXPOSE 8080

