@@ -39,10 +39,10 @@ def test_the_toy_language_is_aligned_as_it_was_made(tmp_path: Path) -> None:
     for n, pair in enumerate(toy.sentences(100, seed=1)):
         words = [n for n, word in enumerate(pair.source.split()) for _ in source.encode(word)]
         written = [n for n, word in enumerate(pair.target.split()) for _ in target.encode(word)]
-        links = corpus.target.padded_links(np.array([n]))
+        links = corpus.source.padded_links(np.array([n]))
         assert links is not None
-        assert links[0, -1] == len(words) + 1  # end to end
-        pairs = [(words[link - 1], written[t]) for t, link in enumerate(links[0, :-1].tolist()) if link]
+        assert links[0, -1] == len(written) + 1  # end to end
+        pairs = [(words[i], written[link - 1]) for i, link in enumerate(links[0, :-1].tolist()) if link]
         found += len(pairs)
         right += sum(each in pair.alignment for each in pairs)
     assert found > 500

@@ -160,7 +160,7 @@ def test_degree_loss_by_hand() -> None:
     """A token that may be read and has a partner should have degree 1 once the partner is written, and 0 before."""
     learner = objective(degree=1.0)
     links = torch.tensor([[2, 0, 1, 4, 0, 5], [0, 1, 3, 0, 0, 0]])
-    batch = Batch(SOURCE, TARGET, PATH, source_links=links, target_links=torch.zeros_like(TARGET))
+    batch = Batch(SOURCE, TARGET, PATH, source_links=links)
     forward = learner.model.along(SOURCE, TARGET, PATH)
     assert forward.routing is not None
     expected = torch.zeros(())

@@ -21,8 +21,7 @@ def some_batch(seed: int, sentences: int = 3, source: int = 7, target: int = 6) 
     words, out = (torch.randint(3, 20, (sentences, n), generator=draw) for n in (source, target))
     words[:, -1], out[:, -1], out[0, 3:] = EOS, EOS, PAD
     path = torch.randint(1, source + 1, out.shape, generator=draw)
-    links = (torch.randint(0, n, side.shape, generator=draw) for n, side in ((target, words), (source, out)))
-    return Batch(words, out, path, *links)
+    return Batch(words, out, path, torch.randint(0, target, words.shape, generator=draw))
 
 
 def learner(build: str, device: str = "cpu") -> tuple[Objective, Flat]:

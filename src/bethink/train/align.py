@@ -1,4 +1,4 @@
-"""Word alignments of a prepared corpus: which token of the other side each token translates.
+"""Word alignments of a prepared corpus: by which target token each source token is translated.
 
 A statistical aligner runs in both directions over the tokens that the model sees. Only links that both directions agree on are kept:
 a wrong link would teach the model to wait for no reason, a missing one does no harm.
@@ -23,16 +23,13 @@ NEAR = 1  # both directions agree if they are at most so many tokens apart, beca
 LINES = 50_000  # read at a time
 
 
-def align(corpus: Corpus) -> tuple[Links, Links]:
-    """The links of the source tokens and of the target tokens."""
+def align(corpus: Corpus) -> Links:
+    """The links of the source tokens."""
     source, target = corpus.source, corpus.target
     with aligned(_lines(source), _lines(target)) as (forward, backward):
         to_source = read_links(forward, target.offsets, column=1)
         to_target = read_links(backward, source.offsets, column=0)
-    return (
-        agreed(to_target, to_source, source.offsets, target.offsets),
-        agreed(to_source, to_target, target.offsets, source.offsets),
-    )
+    return agreed(to_target, to_source, source.offsets, target.offsets)
 
 
 def _lines(side: Side) -> Iterator[str]:

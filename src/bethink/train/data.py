@@ -35,14 +35,13 @@ ROWS = 16  # GPUs are fastest with a multiple of so many sentences
 class Batch:
     """Sentences padded on the right to the longest of them: source B I, target B T, path B T.
 
-    For word-aligned data also the links of each token: 1 + the position of its partner on the other side, 0 for none.
+    For word-aligned data also the links of the source tokens, B I: 1 + the position of its target token, 0 for none.
     """
 
     source: Tensor
     target: Tensor
     path: Tensor
     source_links: Tensor | None = None
-    target_links: Tensor | None = None
 
     def map(self, change: Callable[[str, Tensor], Tensor]) -> Batch:
         """Apply a function of name and tensor to every tensor."""
@@ -232,11 +231,10 @@ class Batches:
         return Update(number, [part for part in parts[rank::ranks] if len(part.source)], tokens, sentences)
 
     def _batch(self, number: int, place: int, sentences: Ints) -> Batch:
-        sides = (self.corpus.source, self.corpus.target)
-        source, target = (side.padded(sentences) for side in sides)
+        source, target = (side.padded(sentences) for side in (self.corpus.source, self.corpus.target))
         generator = torch.Generator().manual_seed(mix(self.seed, number, place))
         path = sample(self.paths, self.units(source, target), generator)
-        return Batch(source, target, path, *(side.padded_links(sentences) for side in sides))
+        return Batch(source, target, path, self.corpus.source.padded_links(sentences))
 
     def _shuffled(self, epoch: int) -> tuple[Ints, Ints]:
         """The sentences in the order of the plan, with those of equal lengths shuffled; and the shuffled bucket numbers."""

@@ -183,9 +183,9 @@ class Preparation:
 
     def _align(self) -> None:
         task = self.progress.add_task("aligning words", total=None)
-        for side, links in zip(("source", "target"), align(Corpus(self.folder, "train")), strict=True):
-            self.counts[f"train {side} tokens linked"] = int((links > 0).sum())
-            save_array(self.folder / f"train.{side}.links.npy", links.astype(np.uint16))
+        links = align(Corpus(self.folder, "train"))
+        self.counts["train source tokens linked"] = int((links > 0).sum())
+        save_array(self.folder / "train.source.links.npy", links.astype(np.uint16))
         self.progress.update(task, total=1, completed=1)
 
     def _unfit(self, part: str, source: int, target: int) -> str | None:
