@@ -12,9 +12,8 @@ class Punctuation(Policy):
 
     marks: str = setting(".,;:!?", "Marks", "It writes once a word with one of these has been read.")
     sure: float = setting(0.4, "Sureness", "How probable a token must be.", least=0, most=1)
-    ceiling: ClassVar = (
-        Need.CANDIDATE
-    )  # it looks at the token that would be written; LOOKAHEAD adds the degrees after it
+    # it looks at the token that would be written; LOOKAHEAD adds the degrees after it
+    ceiling: ClassVar = Need.CANDIDATE
     reasons: ClassVar = {"mark": "a punctuation mark was read"}
 
     def decide(self, view: View) -> Decision:

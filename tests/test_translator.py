@@ -207,8 +207,9 @@ def test_what_is_no_text_is_said() -> None:
 @pytest.mark.parametrize("many", [Translator.translate_many, Translator.as_completed])
 def test_one_text_is_not_many(many: Any) -> None:
     """It would be translated letter by letter."""
-    with pytest.raises(UsageError, match="a list or another sequence of str, not one str"):
-        next(many(translator(), "a b"))
+    for wrong, kind in (("a b", "one str"), (None, "NoneType"), (3, "int")):
+        with pytest.raises(UsageError, match=f"a list or another sequence of str, not {kind}"):
+            next(many(translator(), wrong))
 
 
 def test_a_policy_for_every_call() -> None:

@@ -59,7 +59,7 @@ def test_a_text_goes_through(server: Running, translator: Translator) -> None:
 
 
 def test_without_asyncio(server: Running, translator: Translator) -> None:
-    with SyncClient(server.http.replace("http", "ws")) as client:
+    with SyncClient(server.http) as client:
         client.feed(SPEECH[:50])
         client.feed(SPEECH[50:])
         client.finish()

@@ -59,7 +59,10 @@ class Client:
         self.reconnects = 0
         self.socket: ClientConnection | None = None  # the current connection
         path = ROOM_PATH.format(name=urllib.parse.quote(room.partition(".")[0], safe="")) if room else PATH
-        self._url = url.rstrip("/").removesuffix(PATH) + path
+        scheme, colon, rest = url.partition("://")
+        # a server prints the address of its page
+        address = {"http": "ws", "https": "wss"}.get(scheme, scheme) + colon + rest
+        self._url = address.rstrip("/").removesuffix(PATH) + path
         self._start = {
             "type": "start",
             "version": VERSION,

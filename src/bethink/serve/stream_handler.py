@@ -58,9 +58,8 @@ class StreamHandler:
         self.model, self.name, self.address = model, name, address
         self.policy = model.policy(begin.policy)  # the first policy
         self.resume = begin  # where a client that loses this connection can continue
-        self.warned: asyncio.Future[None] = (
-            asyncio.get_running_loop().create_future()
-        )  # done when the server is about to stop
+        # done when the server is about to stop
+        self.warned: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.session = model.session(self.policy, begin, address, start.glossary, tails=start.tail)
         self._began = time.monotonic()
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
