@@ -165,9 +165,11 @@ class Translator:
         return self._translated(ordered, policy, batch, engine, tail=tail)
 
     def _numbered(self, sentences: Sequence[str]) -> list[tuple[int, list[Word]]]:
-        if isinstance(sentences, str) or not isinstance(sentences, Iterable):
-            found = "one str; write [text]" if isinstance(sentences, str) else type(sentences).__name__
-            raise UsageError(f"the sentences must be a list or another sequence of str, not {found}")
+        if isinstance(sentences, str):
+            raise UsageError("the sentences must be a list or another sequence of str, not one str; write [text]")
+        if not isinstance(sentences, Iterable):
+            kind = type(sentences).__name__
+            raise UsageError(f"the sentences must be a list or another sequence of str, not {kind}")
         return [(n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences)]
 
     def _translated(
