@@ -168,8 +168,7 @@ class Translator:
         if isinstance(sentences, str):
             raise UsageError("the sentences must be a list or another sequence of str, not one str; write [text]")
         if not isinstance(sentences, Iterable):
-            kind = type(sentences).__name__
-            raise UsageError(f"the sentences must be a list or another sequence of str, not {kind}")
+            raise UsageError(f"the sentences must be a list or another sequence of str, not {type(sentences).__name__}")
         return [(n, self.words(line, where=f"line {n + 1}")) for n, line in enumerate(sentences)]
 
     def _translated(
