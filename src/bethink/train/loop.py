@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,16 @@ def learning_rate(config: TrainConfig, done: int) -> float:
     return config.rate * (1 - part if config.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2)
 
 
+@contextmanager
+def _tiny_numbers_as_zero() -> Iterator[None]:
+    """Squared gradients begin so small that a CPU takes many times as long for each; the flag is the thread's, so it is put back."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
+
+
 class Trainer:
     """One process's part in the training of one run."""
 
@@ -148,7 +159,8 @@ class Trainer:
             if self.origin and not checkpoint.checkpoints(self.run) and self.group.main:
                 self._save()  # so that an interrupted run can continue without the folder of its initial weights
             try:
-                self._updates(ahead, log)
+                with _tiny_numbers_as_zero():
+                    self._updates(ahead, log)
             except KeyboardInterrupt:
                 if log:
                     saved = checkpoint.checkpoints(self.run)
