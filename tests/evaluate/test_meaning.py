@@ -217,6 +217,14 @@ def test_without_whole_sentences_model_and_policy_are_not_told_apart() -> None:
     assert set(measure(LIVE, (), "de-en")["negation"]) == {"missing", "of_missing", "added", "of_added"}
 
 
+@pytest.mark.parametrize("code", ["deu", "deu_Latn", "de-AT", "DE"])
+def test_a_language_is_known_by_the_codes_of_other_tools(code: str) -> None:
+    german = load(code)
+    assert german
+    assert german.negated("Das geht nicht.")
+    assert load("") is load("de.toml") is load("../de") is None
+
+
 def test_of_unknown_languages_only_names_are_measured() -> None:
     for spoken in ("", "-", "xx-en", "de-../en"):
         assert set(measure(LIVE, WHOLE, spoken)) == {"names"}

@@ -91,11 +91,14 @@ class Language:
 
 @functools.cache
 def load(code: str) -> Language | None:
-    """The language of a code such as de; None if there is no file for it."""
-    file = resources.files(__name__) / f"{code}.toml"
-    if not code.isalpha() or not file.is_file():
+    """The language of a code such as de, deu, de-AT or deu_Latn; None if there is no file for it."""
+    language = re.split("[-_]", code.lower())[0]
+    files = (file for file in resources.files(__name__).iterdir() if file.name.endswith(".toml"))
+    known = next(
+        (found for file in files if language in (found := tomllib.loads(file.read_text("utf-8")))["codes"]), None
+    )
+    if known is None:
         return None
-    known = tomllib.loads(file.read_text("utf-8"))
     negation, numbers = known["negation"], known["numbers"]
     marks = {name: re.escape(numbers[name]) for name in ("group", "decimal")}
     return Language(
