@@ -1,8 +1,9 @@
-"""The pages on live use, from records of `bethink evaluate`: haste per policy, an hour of talk, and policies that count words.
+"""The pages on live use, from records of `bethink evaluate`: haste, an hour of talk, policies that count words, a converted model.
 
 python runs/live_pages.py haste RESULTS            keep what runs/haste.sh measured as runs/logs/haste.json
 python runs/live_pages.py longform FOLDER          keep what runs/longform.sh measured as runs/logs/longform.json
 python runs/live_pages.py words FOLDER             keep what runs/words.sh measured as runs/logs/words.json
+python runs/live_pages.py converted FOLDER         keep what runs/converted.sh measured as runs/logs/converted.json
 python runs/report.py                        then makes the pages
 """
 
@@ -25,6 +26,11 @@ VIEWS = {  # folder of a talk: how its source was written
     "written--unpunctuated": "without punctuation",
     "written--lower--unpunctuated": "without both",
 }
+MODELS = {
+    "judged": "converted",
+    "float32": "converted, float32",
+    "de-en": "bundled, causal",
+}  # folder of its results: name
 SETS = {"europarl.dev": "Europarl dev", "newstest2013": "newstest2013"}
 Record = dict[str, Any]
 
@@ -74,9 +80,14 @@ def words(record: Record) -> str:
     return f"# Counting words\n\n{record['about']}\n\n{word_table(record)}"
 
 
+def converted(record: Record) -> str:
+    return f"# A converted offline model\n\n{record['about']}\n\n{word_table(record)}"
+
+
 def word_table(record: Record) -> str:
-    """What the model's card has, too."""
+    """What the model's card has, too; with a column for the model where there are several."""
     columns = ["set", "policy", "AL", "LAAL", "DAL", "YAAL", "BLEU", "negation lost %", "invented %", "numbers lost %"]
+    several = any("model" in each for each in record["sets"])
     rows = []
     for each in record["sets"]:
         results = [Result.from_dict(result) for result in each["results"]]
@@ -84,8 +95,9 @@ def word_table(record: Record) -> str:
             measured = result.scores.latency["simuleval"]  # YAAL is not defined for whole sentences
             lags = [number(measured[name]) if name in measured else "–" for name in ("AL", "LAAL", "DAL", "YAAL")]
             bleu = number(result.scores.quality["standard"]["BLEU"].score)
-            rows.append([each["set"], f"`{result.policy}`", *lags, bleu, *_losses(result)])
-    return Sheet(record["title"], columns, rows, "").markdown()
+            of = [each["set"], each["model"]] if several else [each["set"]]
+            rows.append([*of, f"`{result.policy}`", *lags, bleu, *_losses(result)])
+    return Sheet(record["title"], ["set", "model", *columns[1:]] if several else columns, rows, "").markdown()
 
 
 def _losses(result: Result) -> list[str]:
@@ -121,6 +133,18 @@ def main(kind: str, folder: Path) -> None:
         found = sorted(path.parent for path in folder.glob("*/results.json"))
         made = {
             "sets": [{"set": path.name, "results": [each.to_dict() for each in load_results(path)]} for path in found]
+        }
+    elif kind == "converted":
+        found = sorted(path.parent for path in folder.glob("*/*/results.json") if path.parent.name in MODELS)
+        made = {
+            "sets": [
+                {
+                    "set": path.parent.name,
+                    "model": MODELS[path.name],
+                    "results": [each.to_dict() for each in load_results(path)],
+                }
+                for path in found
+            ]
         }
     else:
         made = {"talks": list(talks(folder)), "sentences": list(sentences(folder))}

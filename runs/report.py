@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from curve_gain import MEASURES, gains, point, samples
-from live_pages import haste, longform, word_table, words
+from live_pages import converted, haste, longform, word_table, words
 from systems import PICTURES, PUBLISHED, each
 
 from bethink.analysis import ablation, catalogue
@@ -371,6 +371,7 @@ def pages(root: Path = ROOT) -> dict[str, str]:
     made |= {"experiments": experiments(found["experiments"]), "toy": toy(found["toy"])}
     made |= {"throughput": throughput(found["throughput"]), "haste": haste(found["haste"])}
     made |= {"longform": longform(found["longform"]), "words": words(found["words"])}
+    made |= {"converted": converted(found["converted"])}
     return made | {"analyses": analyses(root / "docs" / "figures" / "analyses")}
 
 

@@ -53,6 +53,20 @@ def test_records_keep_what_is_said_about_them(tmp_path: Path, monkeypatch: pytes
     assert live.haste(made).startswith("# Haste\n\nA\n\n**T**")
 
 
+def test_a_page_of_several_models_names_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "runs"))
+    live = importlib.import_module("live_pages")
+    monkeypatch.setattr(live, "LOGS", tmp_path)
+    [first, *_] = json.loads((ROOT / "runs" / "logs" / "words.json").read_text("utf-8"))["sets"]
+    results = [Result.from_dict(each) for each in first["results"]]
+    for model in ("judged", "de-en", "other"):
+        (tmp_path / "talks" / model).mkdir(parents=True)
+        write_results(tmp_path / "talks" / model / "results.json", results)
+    live.main("converted", tmp_path)
+    page = live.converted(json.loads((tmp_path / "converted.json").read_text("utf-8")))
+    assert [page.count(f"| talks | {name} |") for name in ("converted", "bundled, causal", "other")] == [3, 3, 0]
+
+
 def test_comet_scores_a_log(log: Path, tmp_path: Path) -> None:
     (tmp_path / "fake").mkdir()
     (tmp_path / "fake" / "comet.py").write_text(FAKE)
