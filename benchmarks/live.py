@@ -205,7 +205,7 @@ async def beyond(fleet: Fleet, made: Sequence[Talk], room: int, attempts: int) -
     }
 
 
-async def soak(fleet: Fleet, translator: Translator, speakers: int, words: int) -> dict[str, Any]:
+async def soak(fleet: Fleet, translator: Translator, speakers: int, words: int, file: Path | None) -> dict[str, Any]:
     """Long talks as fast as the server takes them, over connections that break."""
     memory: list[tuple[float, float]] = []
     began = time.perf_counter()
@@ -218,7 +218,7 @@ async def soak(fleet: Fleet, translator: Translator, speakers: int, words: int) 
             await asyncio.sleep(1)
 
     watching = asyncio.create_task(watch())
-    told = await asyncio.gather(*(long_talk(fleet.url(n), translator, n, words) for n in range(speakers)))
+    told = await asyncio.gather(*(long_talk(fleet.url(n), translator, n, words, file) for n in range(speakers)))
     watching.cancel()
     third = max(1, len(memory) // 3)
     early, late = (
@@ -236,8 +236,8 @@ async def soak(fleet: Fleet, translator: Translator, speakers: int, words: int) 
     }
 
 
-async def long_talk(url: str, translator: Translator, number: int, words: int) -> tuple[bool, int]:
-    draw, talk = random.Random(number), sentences(translator, number)
+async def long_talk(url: str, translator: Translator, number: int, words: int, file: Path | None) -> tuple[bool, int]:
+    draw, talk = random.Random(number), sentences(translator, number, file)
 
     async def chunks() -> AsyncIterator[str]:
         said = 0
@@ -269,7 +269,7 @@ async def cut(client: Client) -> None:
 
 
 def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
-    made = talks(translator, options.policy, round(options.seconds * RATE / 60))
+    made = talks(translator, options.policy, round(options.seconds * RATE / 60), options.talk)
     found: list[Level] = []
     print(HEAD)
     with serving(options) as fleet:
@@ -285,7 +285,7 @@ def levels(options: argparse.Namespace, translator: Translator) -> dict[str, Any
 
 def full(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
     room, seconds = options.room, max(options.seconds, options.attempts / CROWD)
-    made = talks(translator, options.policy, round(seconds * RATE / 60))
+    made = talks(translator, options.policy, round(seconds * RATE / 60), options.talk)
     with serving(options, streams=room // options.processes) as fleet:
         got = asyncio.run(beyond(fleet, made, room, options.attempts))
     print(f"room for {room}, {2 * room} come, and a crowd of {options.attempts} connections:\n{HEAD}")
@@ -294,7 +294,7 @@ def full(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
 
 
 def rush(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
-    made = talks(translator, options.policy, round(options.seconds * RATE / 60))
+    made = talks(translator, options.policy, round(options.seconds * RATE / 60), options.talk)
     with serving(options, lag=Limits.lag) as fleet:
         got = asyncio.run(level(fleet, made, options.rush, RUSH))
     print(
@@ -305,7 +305,7 @@ def rush(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
 
 def long(options: argparse.Namespace, translator: Translator) -> dict[str, Any]:
     with serving(options) as fleet:
-        got = asyncio.run(soak(fleet, translator, options.speakers, options.words))
+        got = asyncio.run(soak(fleet, translator, options.speakers, options.words, options.talk))
     print("soak:", json.dumps({key: value for key, value in got.items() if key != "memory"}))
     return {"soak": got}
 
@@ -448,9 +448,8 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--model", default="de-en", help="one that speaks the toy language or that of a talk of the page"
-    )
+    parser.add_argument("--model", default="de-en", help="of the toy language or German; for others, see --talk")
+    parser.add_argument("--talk", type=Path, help="a file of text to say, for a model of another language")
     parser.add_argument("--policy", default="", help="which the speakers ask for (default: the model's own)")
     parser.add_argument(
         "--threads", type=int, default=0, help="of the server's arithmetic (default: one for each core)"

@@ -18,6 +18,7 @@ from websockets.uri import parse_uri
 
 import bethink
 from bethink import Action, Translator, toy
+from bethink.text import languages
 from bethink.trace import shown
 
 SAMPLES = Path(bethink.__file__).parent / "serve" / "page" / "samples"
@@ -53,23 +54,33 @@ class Told:
             self.failed = reason
 
 
-def sentences(translator: Translator, seed: int) -> Iterator[str]:
-    """Without end: of the toy language, or of the talks that come with the page, in another order for each seed."""
+def sentences(translator: Translator, seed: int, talk: Path | None = None) -> Iterator[str]:
+    """Without end, in another order for each seed: of a talk, of the toy language, or of the talks that come with the page."""
     draw = random.Random(seed)
-    if translator.about.get("toy"):
+    if translator.about.get("toy") and not talk:
         known = [pair.source for pair in toy.sentences(400, seed=seed)]
     else:
-        files = sorted(SAMPLES.glob(f"{translator.about['source']}-*.txt"))
+        files = [talk] if talk else _of_the_page(translator.about.get("source", ""))
         known = [one for file in files for one in re.split(r"(?<=[.!?])\s+", file.read_text("utf-8").strip())]
     while True:
         yield from draw.sample(known, len(known))
 
 
-def talks(translator: Translator, policy: str, words: int) -> list[Talk]:
+def _of_the_page(source: str) -> list[Path]:
+    language = languages.load(source)
+    files = [one for one in sorted(SAMPLES.glob("*.txt")) if language == languages.load(one.name.split("-")[0])]
+    if language is None or not files:
+        raise SystemExit(
+            f"no talk in the model's language, {source or 'which is not known'}, comes with the page: give one with --talk"
+        )
+    return files
+
+
+def talks(translator: Translator, policy: str, words: int, talk: Path | None = None) -> list[Talk]:
     made = []
     for seed in range(TALKS):
         spoken: list[str] = []
-        for sentence in sentences(translator, 1000 + seed):
+        for sentence in sentences(translator, 1000 + seed, talk):
             spoken += sentence.split()
             if len(spoken) >= words:
                 break

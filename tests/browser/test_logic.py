@@ -348,6 +348,16 @@ def test_times_are_found_by_their_place_in_the_text(run: Any) -> None:
     ) == [1, 1, 2, 9]
 
 
+def test_a_language_is_known_by_any_of_its_codes(run: Any) -> None:
+    assert run(
+        "samples",
+        """
+        const named = ["deu_Latn", "zho_Hans", "zho_Hant", "de-AT", "de_DE@euro", "english", "x y", "12", undefined];
+        return named.map((source) => m.languageName(m.sourceLanguage({name: "x", about: {source}})));
+        """,
+    ) == ["German", "Chinese", "Traditional Chinese", "Austrian German", "German (Germany)", "English", "", "", ""]
+
+
 def test_samples_are_offered_to_models_of_their_language(run: Any) -> None:
     assert run(
         "samples",
@@ -357,5 +367,12 @@ def test_samples_are_offered_to_models_of_their_language(run: Any) -> None:
                 files({name: "x", about: {source: "German"}}), files({name: "en-vi"})];
         """,
     ) == [["toy-talk.txt"], GERMAN, GERMAN, []]
+    assert (
+        run(
+            "samples",
+            """return ["German", "deu", "deu_Latn", "de-AT"].map((source) => m.samplesFor({name: "x", about: {source}}).length)""",
+        )
+        == [len(GERMAN)] * 4
+    )
     for file in GERMAN:
         assert len(run("samples", f"return m.load('{file}')").split()) > 200

@@ -21,11 +21,16 @@ export function targetLanguage(model) {
   return model.about?.toy ? "" : code(model.about?.target ?? model.name.match(/^[a-z]{2}-([a-z]{2})\b/)?.[1]);
 }
 
-/** @param {string | undefined} language @returns {string} */
+/** The shortest code of a language named in any of the usual ways: `de` for german, deu, deu_Latn and de.
+ * @param {string | undefined} language @returns {string} */
 function code(language) {
   const names = /** @type {Record<string, string>} */ ({ german: "de", english: "en", vietnamese: "vi", french: "fr", spanish: "es" });
-  const known = (language ?? "").trim().toLowerCase();
-  return names[known] ?? (/^[a-z]{2,3}(-[a-z0-9]+)*$/.test(known) ? known : "");
+  const known = (language ?? "").trim().toLowerCase().replaceAll("_", "-");
+  const tag = names[known] ?? known.match(/^[a-z]{2,3}(-[a-z]{4})?(-([a-z]{2}|[0-9]{3}))?(?![a-z0-9])/)?.[0];
+  if (!tag) return "";
+  const { language: main, script, region } = new Intl.Locale(tag);
+  const usual = new Intl.Locale(main).maximize().script;
+  return [main, script === usual ? "" : script, region].filter(Boolean).join("-");
 }
 
 /** A language's name in English, for a code.
@@ -37,7 +42,7 @@ export function languageName(language) {
 
 /** @param {Model} model */
 export function samplesFor(model) {
-  return SAMPLES.filter((sample) => sample.language === sourceLanguage(model));
+  return SAMPLES.filter((sample) => sample.language === sourceLanguage(model).split("-")[0]);
 }
 
 /** @param {string} file @returns {Promise<string>} */
