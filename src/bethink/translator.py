@@ -15,6 +15,7 @@ from bethink.model.config import LONGEST
 from bethink.policy import Policy, parse
 from bethink.session import Sentence, Session, require_text
 from bethink.text import Copier, Glossary, Segmenter, Vocabulary, Word
+from bethink.text.languages import short
 from bethink.text.repair import Repair
 from bethink.trace import ResumePoint, Step, Translation, shown
 
@@ -54,15 +55,14 @@ class Translator:
         self.policy = parse(folder.policy)
         self.source, self.target = folder.source, folder.target
         self.about = folder.about
-        languages = str(self.about.get("source", "")), str(self.about.get("target", ""))
-        self.copier = Copier(self.source, self.target, languages) if copy else None
+        self.copier = Copier(self.source, self.target, self.languages) if copy else None
         if glossary is not None:
             self.copier = self._with_terms(glossary)
             self.fingerprint += f"+{glossary.fingerprint}"  # results and resumed streams depend on it
-        self.repair = Repair.of(*languages) if repair else None
+        self.repair = Repair.of(*self.languages) if repair else None
         if repair and self.repair is None:
             raise UsageError(
-                f"corrections need to know the languages, but {self.name} translates from '{languages[0]}' to '{languages[1]}'; "
+                f"corrections need to know the languages, but {self.name} translates from '{self.languages[0]}' to '{self.languages[1]}'; "
                 "there are de and en"
             )
         self.backend = _load(folder, backend, device, threads)
@@ -97,10 +97,15 @@ class Translator:
             own,
             shared=engine is not None,
             begin=begin,
-            language=str(self.about.get("source", "")),
+            language=self.languages[0],
             copier=self.copier if glossary is None else self._with_terms(glossary),
             repair=self.repair,
         )
+
+    @property
+    def languages(self) -> tuple[str, str]:
+        """Codes such as de and en of what it hears and says; empty where its makers did not say."""
+        return short(str(self.about.get("source", ""))), short(str(self.about.get("target", "")))
 
     def _with_terms(self, glossary: Glossary) -> Copier:
         if self.copier is None or not self.copier.useful:

@@ -50,6 +50,7 @@ def test_the_whole_sentence_gives_the_tokens_of_transformers(
         hub = write_m2m(tmp_path / "hub", listed=False, steps=60)
         languages = {"source": "deu_Latn", "target": "eng_Latn"}
     ours = Translator(convert(hub, tmp_path / "made", precision="float32", **languages), threads=1)
+    assert ours.languages == {"m2m": ("af", "am"), "nllb": ("de", "en")}[kind]
     processor = sentencepiece.SentencePieceProcessor(model_file=str(hub / "sentencepiece.bpe.model"))
     names = ["<s>", "<pad>", "</s>", "<unk>", *(processor.id_to_piece(n) for n in range(3, processor.get_piece_size()))]
     known = {name: n for n, name in enumerate(names)}

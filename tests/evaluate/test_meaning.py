@@ -11,7 +11,7 @@ import pytest
 from bethink.errors import DataError
 from bethink.evaluate import Instance, meaning, read_log, rescore, score
 from bethink.evaluate.meaning import comes_late, measure, names
-from bethink.text.languages import Language, load
+from bethink.text.languages import Language, load, short
 
 # Whether each sentence denies something, by hand. Some are hard on purpose: the detector is wrong in a few of them.
 DENIES = {
@@ -222,7 +222,12 @@ def test_a_language_is_known_by_the_codes_of_other_tools(code: str) -> None:
     german = load(code)
     assert german
     assert german.negated("Das geht nicht.")
-    assert load("") is load("de.toml") is load("../de") is None
+    assert load("") is load("de.toml") is load("../de") is load("../languages/de") is None
+
+
+def test_codes_of_other_tools_become_short() -> None:
+    codes = ("deu_Latn", "ger", "zho_Hant", "de-AT", "FR", "xho_Latn", "")
+    assert [short(code) for code in codes] == ["de", "de", "zh", "de", "fr", "xho", ""]
 
 
 def test_of_unknown_languages_only_names_are_measured() -> None:

@@ -27,6 +27,7 @@ from bethink.client.room import FIRST_WAIT, LONGEST_WAIT, RoomEvent, RoomReader,
 from bethink.errors import BethinkError, DataError, UsageError
 from bethink.files import read_json, write_atomically
 from bethink.text.captions import FORMATS, Captions, Cue, Layout, Lines, pieces
+from bethink.text.languages import short
 from bethink.trace import correction_text, doubtful
 
 LOG = logging.getLogger("bethink.client")
@@ -136,7 +137,7 @@ class PostSink:
 
     def begin(self, room: RoomReader) -> None:
         self._opened = float(room.about["opened"])
-        language = ZOOM_LANGUAGES.get(room.language["target"])
+        language = ZOOM_LANGUAGES.get(short(room.language["target"]))
         if self._service == "zoom" and language and "lang=" not in self._url:
             self._url += f"{'&' if '?' in self._url else '?'}lang={language}"
         if self._state is not None and self._state.exists():

@@ -10,6 +10,12 @@ from dataclasses import dataclass
 from importlib import resources
 
 APOSTROPHES = str.maketrans("’ʼ‘", "'''")
+# ISO 639: two letters for the three that other tools use, for the languages this project knows something of
+TWO_LETTERS = dict(
+    pair.split("=")
+    for pair in "chi=zh zho=zh dan=da deu=de ger=de dut=nl nld=nl eng=en fra=fr fre=fr ind=id ita=it jpn=ja ltz=lb por=pt "
+    "spa=es tur=tr vie=vi".split()
+)
 NUMBER = r"\d{{1,3}}(?:[{group}\u00a0\u202f ]\d{{3}})+(?!\d)(?:{decimal}\d+)?|\d+(?:[.,:]\d+)?"
 
 
@@ -89,16 +95,20 @@ class Language:
         return float(re.sub(r"[,:]", ".", token))
 
 
+def short(code: str) -> str:
+    """The code of two letters, where there is one: de for deu, ger, de-AT and deu_Latn."""
+    main = re.split("[-_]", code.strip().lower())[0]
+    return TWO_LETTERS.get(main, main)
+
+
 @functools.cache
 def load(code: str) -> Language | None:
     """The language of a code such as de, deu, de-AT or deu_Latn; None if there is no file for it."""
-    language = re.split("[-_]", code.lower())[0]
-    files = (file for file in resources.files(__name__).iterdir() if file.name.endswith(".toml"))
-    known = next(
-        (found for file in files if language in (found := tomllib.loads(file.read_text("utf-8")))["codes"]), None
-    )
-    if known is None:
+    name = short(code)
+    file = resources.files(__name__) / f"{name}.toml"
+    if not (name.isalpha() and file.is_file()):  # a name with a dot or a slash might lead anywhere
         return None
+    known = tomllib.loads(file.read_text("utf-8"))
     negation, numbers = known["negation"], known["numbers"]
     marks = {name: re.escape(numbers[name]) for name in ("group", "decimal")}
     return Language(
