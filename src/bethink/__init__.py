@@ -11,6 +11,7 @@ from bethink.trace import Step, Translation
 if TYPE_CHECKING:
     from bethink.aio import AsyncSession, AsyncTranslator
     from bethink.session import Session
+    from bethink.text.glossary import Glossary
     from bethink.translator import Translator
 
 __version__ = "0.1.0"
@@ -19,6 +20,7 @@ __all__ = [
     "AsyncSession",
     "AsyncTranslator",
     "BethinkError",
+    "Glossary",
     "Session",
     "Step",
     "Translation",
@@ -40,4 +42,8 @@ def __getattr__(name: str) -> object:
         from bethink import aio
 
         return getattr(aio, name)
+    if name == "Glossary":
+        from bethink.text.glossary import Glossary
+
+        return Glossary
     raise AttributeError(f"module 'bethink' has no attribute '{name}'")

@@ -42,6 +42,9 @@ def test_axe_finds_nothing_in_the_other_views(visit: Any) -> None:
     visitor.page.locator("#rows .target .word").nth(2).click()
     assert violations(visitor.page) == []
     visitor.page.locator("#sheet-close").click()
+    visitor.page.locator("#glossary").click()
+    assert violations(visitor.page) == []
+    visitor.page.locator("#glossary-back").click()
     visitor.page.keyboard.press("Alt+c")
     assert violations(visitor.page) == []
 

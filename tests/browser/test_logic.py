@@ -348,6 +348,16 @@ def test_times_are_found_by_their_place_in_the_text(run: Any) -> None:
     ) == [1, 1, 2, 9]
 
 
+def test_a_glossary_is_read_as_people_write_it(run: Any) -> None:
+    text = r'# terms\n\nBahnhof\tstation = stop\r\nWärmepumpe* = heat pump\n"Rat" → council'
+    assert run("glossary", f"return m.parse('{text}')") == {
+        "terms": {"Bahnhof": "station = stop", "Wärmepumpe*": "heat pump", "Rat": "council"},
+        "trouble": "",
+    }
+    for text in ("Rat", "= council", "Rat =", r"Rat\t"):
+        assert run("glossary", f"return m.parse('ok = ja\\n{text}').trouble").startswith("Line 2 ")
+
+
 def test_a_language_is_known_by_any_of_its_codes(run: Any) -> None:
     assert run(
         "samples",

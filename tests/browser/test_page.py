@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bethink import Translator
+from bethink import Glossary, Translator
 from tests.browser.conftest import ROOT, Server, other
 
 FIRST = "te riki nakoru , ne ruru wa homuran haturu ."
@@ -55,6 +55,28 @@ def test_german_becomes_english(visit: Any, german: Server) -> None:
     assert re.match("Likely to stay|Late by|The source sentence is complete", page.locator(".why-reason").inner_text())
     page.keyboard.press("Alt+c")
     assert page.locator("#captions-text").inner_text().strip() == translation
+
+
+def test_terms_are_written_as_the_glossary_says(visit: Any, german: Server) -> None:
+    visitor = visit(at=german)
+    page, said = visitor.page, "Die Wärmepumpen sind in unserer Stadt sehr beliebt."
+    page.locator("#glossary").click()
+    page.locator("#glossary-terms").fill("Wärmepumpe")
+    page.locator("#glossary-use").click()
+    assert page.locator("#glossary-notice").inner_text().startswith("Line 1 is not")
+    file = {"name": "terms.tsv", "mimeType": "text/plain", "buffer": "# home\nWärmepumpe*\theat engines\n".encode()}
+    page.locator("#glossary-file").set_input_files(file)
+    page.wait_for_function("() => document.getElementById('glossary-terms').value.includes('heat engines')")
+    page.locator("#glossary-use").click()
+    page.locator("#composer").press_sequentially(f"{said} ")
+    visitor.finished(1)
+    translator = Translator("de-en", threads=1, glossary=Glossary({"Wärmepumpe*": "heat engines"}))
+    assert visitor.translation() == translator.translate(said)
+    page.locator("#rows .target .word", has_text="heat").hover()
+    assert page.locator(".why-reason").inner_text() == "As the glossary says."
+    page.reload()  # kept in the browser
+    page.locator("#glossary.strong").click()
+    assert "heat engines" in page.locator("#glossary-terms").input_value()
 
 
 def test_numbers_and_names_are_shown_as_soon_as_they_are_heard(visit: Any, german: Server) -> None:

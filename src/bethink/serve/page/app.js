@@ -6,6 +6,7 @@ import { unwrap } from "./compose.js";
 import { wire } from "./controls.js";
 import { Dictation } from "./dictate.js";
 import { $, OWN } from "./dom.js";
+import { Glossary } from "./glossary.js";
 import { Inspector } from "./inspector.js";
 import { Player } from "./player.js";
 import { PolicyPanel } from "./policy.js";
@@ -31,7 +32,7 @@ export class App {
     this.inspector = new Inspector(this.rows, parts, $("describer"), (opened) => this.sheet(opened), () => this.refresh());
     this.panel = this.inspector.panel;
     this.announcer = new Announcer($("spoken"));
-    this.policyPanel = new PolicyPanel($("policy-panel"), (policy) => this.changePolicy(policy));
+    this.policyPanel = new PolicyPanel($("policy-fields"), (policy) => this.changePolicy(policy));
     this.player = new Player((text) => this.session.feed(text), () => this.playing());
     this.dictation = new Dictation((text) => this.session.feed(text), (text) => void ($("interim").textContent = text), (on, trouble) => this.listening(on, trouble));
     this.captions = new Captions({
@@ -46,6 +47,7 @@ export class App {
     this.following = true; // the newest words, until the reader scrolls away from them
     this.policy = this.model.policy;
     this.room = new Room(this);
+    this.glossary = new Glossary(this);
     /** @type {{session: Session, model: Model, timer: number} | undefined} */
     this.dropped = undefined; // the talk before, which can be brought back
     this.session = this.connect();
@@ -66,6 +68,7 @@ export class App {
     $("about").textContent = model.about?.description ? `The model ${model.name}: ${model.about.description}.` : "";
     this.policyPanel.show(model.policies, model.recommended);
     this.panel.reasons = model.reasons;
+    this.glossary.show();
     this.offer(model);
   }
 
@@ -148,7 +151,7 @@ export class App {
   connect() {
     const room = this.room.stream();
     const url = server.streamUrl(room.room?.split(".")[0]);
-    return new Session({ url, model: this.model.name, policy: this.policy, token: server.token(), tail: this.foreseeing, ...room }, this);
+    return new Session({ url, model: this.model.name, policy: this.policy, token: server.token(), tail: this.foreseeing, glossary: this.glossary.terms, ...room }, this);
   }
 
   /** @param {string} policy */

@@ -14,6 +14,8 @@ export class ResumeBuffer {
     this.room = room;
     this.policy = policy; // the one the first start asks for
     this.tail = false; // whether to ask for what may come next
+    /** @type {Record<string, string>} */
+    this.glossary = {}; // terms and how to write them
     /** @type {ResumePoint | null} */
     this.point = null;
     this.seen = 0;
@@ -55,6 +57,7 @@ export class ResumeBuffer {
     if (token) message.token = token;
     if (this.room) message.room = this.room;
     if (this.tail) message.tail = true;
+    if (Object.keys(this.glossary).length) message.glossary = this.glossary;
     if (this.point) {
       const fresh = this.seen === this.point.step;
       message.resume = { ...this.point, seen: this.seen, ...(fresh ? {} : { check: this.check }) };

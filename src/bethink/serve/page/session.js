@@ -15,14 +15,15 @@ import { Transcript } from "./transcript.js";
 const SILENT = { state() {}, step() {}, sentence() {}, complaint() {}, anew() {} };
 
 export class Session {
-  /** @param {{url: string, model: string, policy: string, token: string, tail?: boolean, room?: string, others?: string[]}} options
+  /** @param {{url: string, model: string, policy: string, token: string, tail?: boolean, glossary?: Record<string, string>, room?: string, others?: string[]}} options
    * @param {SessionListener} listener `room`: the key of a room; `others`: models that translate for its listeners alone */
-  constructor({ url, model, policy, token, tail = false, room = "", others = [] }, listener) {
+  constructor({ url, model, policy, token, tail = false, glossary = {}, room = "", others = [] }, listener) {
     this.listener = listener;
     this.transcript = new Transcript();
     this.timeline = new Timeline();
     this.buffer = new ResumeBuffer(model, policy, room);
     this.buffer.tail = tail;
+    this.buffer.glossary = glossary;
     this.beginning = 0; // when the first text was fed, by the browser's clock
     this.read = 0; // how far the server has read our text
     this.note = "";
