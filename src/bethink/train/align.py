@@ -23,16 +23,38 @@ NEAR = 1  # both directions agree if they are at most so many tokens apart, beca
 LINES = 50_000  # read at a time
 
 
-def align(corpus: Corpus) -> Links:
-    """The links of the source tokens."""
-    source, target = corpus.source, corpus.target
+def align(corpus: Corpus, most: int = 0, seed: int = 1) -> Links:
+    """The links of the source tokens; with `most`, only of so many sentences, drawn at random, and 0 for all others."""
+    count = len(corpus)
+    if not most or most >= count:
+        return _align(corpus.source, corpus.target)
+    chosen = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    links = np.zeros(len(corpus.source.ids), np.int64)
+    source = _Part(corpus.source, chosen)
+    links[source.places] = _align(source, _Part(corpus.target, chosen))
+    return links
+
+
+class _Part:
+    """Some sentences of a side."""
+
+    def __init__(self, side: Side, sentences: Links) -> None:
+        lengths = side.lengths[sentences]
+        self.offsets: Links = np.concatenate([[0], lengths.cumsum()])
+        self.places: Links = np.arange(self.offsets[-1]) + np.repeat(
+            side.offsets[sentences] - self.offsets[:-1], lengths
+        )
+        self.ids = side.ids[self.places]
+
+
+def _align(source: Side | _Part, target: Side | _Part) -> Links:
     with aligned(_lines(source), _lines(target)) as (forward, backward):
         to_source = read_links(forward, target.offsets, column=1)
         to_target = read_links(backward, source.offsets, column=0)
     return agreed(to_target, to_source, source.offsets, target.offsets)
 
 
-def _lines(side: Side) -> Iterator[str]:
+def _lines(side: Side | _Part) -> Iterator[str]:
     """Each sentence as its token numbers, without end-of-sentence."""
     for start, end in itertools.pairwise(side.offsets.tolist()):
         yield " ".join(map(str, side.ids[start : end - 1].tolist())) + "\n"

@@ -24,7 +24,7 @@ from bethink.train.checkpoint import MODEL
 from bethink.train.data import Corpus, Side, manifest
 from bethink.train.recipe import Recipe
 
-SENTENCES = 200_000  # of the data, whose words tell which tokens correspond
+SENTENCES = 50_000  # of the data, whose words tell which tokens correspond
 STACKS = ("encoder", "decoder")
 OUTPUTS = ("itself.attention.out.", "cross.out.", "feed.out.")  # of a layer: what it adds to its input
 EMBEDDINGS = {

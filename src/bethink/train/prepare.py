@@ -183,7 +183,7 @@ class Preparation:
 
     def _align(self) -> None:
         task = self.progress.add_task("aligning words", total=None)
-        links = align(Corpus(self.folder, "train"))
+        links = align(Corpus(self.folder, "train"), self.data.align_most, self.seed)
         self.counts["train source tokens linked"] = int((links > 0).sum())
         save_array(self.folder / "train.source.links.npy", links.astype(np.uint16))
         self.progress.update(task, total=1, completed=1)

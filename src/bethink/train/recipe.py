@@ -62,7 +62,7 @@ DECIDED_BY_SYSTEM = ("paths.kind", "model.causal")
 DECIDED_BY_DATA = ("model.source_vocabulary", "model.target_vocabulary")
 ADDED_LATER = ("model.judge",)
 LEAST = {
-    "data": {"toy": 0, "longest": 1, "ratio": 0, "asr_like": 0},
+    "data": {"toy": 0, "longest": 1, "ratio": 0, "asr_like": 0, "align_most": 0},
     "text": {"size": 1, "least": 1, "sample": 1},
     "paths": {"k": 1, "r": 1},
     "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
@@ -89,6 +89,7 @@ class DataConfig:
     unique: bool = False  # drop repeated training pairs
     asr_like: float = 0.0  # the share of training sources that are made like the output of speech recognition
     align: bool = False  # align the tokens of training pairs, for system=aligned
+    align_most: int = 0  # only of so many pairs, drawn at random; 0: of all
 
     def lines(self, setting: Literal["published", "most"]) -> dict[str, int]:
         """The number of lines by corpus that one of these settings names."""
