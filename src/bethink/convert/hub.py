@@ -50,8 +50,9 @@ def read(folder: Path, source: str | None, target: str | None) -> Foreign:
         return _marian(folder, config, source, target)
     if kind == "m2m_100":
         return _m2m(folder, config, source, target)
+    found = f"a model of type '{kind}'" if kind else f"a {CONFIG} without model_type"
     raise ModelError(
-        f"{folder} holds a model of type '{kind}'; bethink converts 'marian' (MarianMT, OPUS-MT) and 'm2m_100' (M2M-100, NLLB)"
+        f"{folder} holds {found}; bethink converts 'marian' (MarianMT, OPUS-MT) and 'm2m_100' (M2M-100, NLLB)"
     )
 
 
