@@ -253,7 +253,7 @@ def scheduled(k: int, rate: float, progress: Progress) -> int:
 
 
 def judged(code: str, value: float, threshold: float) -> Decision:
-    """WRITE what is `code` enough, READ on while it is un-`code`."""
+    """WRITE with the reason `sure` if the value reaches the threshold, otherwise READ with `unsure`; so for other codes."""
     return (WRITE if value >= threshold else READ).because(
         code if value >= threshold else f"un{code}", value, threshold
     )
