@@ -181,7 +181,7 @@ def _add_judge(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "judge",
-        "train the classifier that predicts which words will stay",
+        "train the classifier that predicts which words will stay right",
         "The model translates text live, and a classifier (the judge) learns from that: will this token still be right once the full "
         "source is known? The policy 'weigh' asks the judge which words to write at once and which to put off. Needs only source text, a "
         "few thousand lines of the kind to be translated. The weights of the model do not change.",
