@@ -239,7 +239,8 @@ def weights_of(theirs: Mapping[str, Tensor], config: dict[str, Any], folder: Pat
 def _renamed(theirs: Mapping[str, Tensor], config: dict[str, Any], folder: Path) -> Iterator[tuple[str, Tensor]]:
     def take(ours: str, *names: str) -> Iterator[tuple[str, Tensor]]:
         for kind in ("weight", "bias"):
-            yield f"{ours}.{kind}", torch.cat([_first(theirs, folder, f"{name}.{kind}") for name in names])
+            tensors = [_first(theirs, folder, f"{name}.{kind}") for name in names]
+            yield f"{ours}.{kind}", torch.cat(tensors) if len(tensors) > 1 else tensors[0]  # cat would copy it
 
     for side in ("encoder", "decoder"):
         for n in range(config[f"{side}_layers"]):
