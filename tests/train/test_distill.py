@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -60,6 +62,27 @@ def test_a_student_can_be_trained_on_it(
     distill_data(teacher, toy_data, tmp_path / "new", keep=True)
     assert len(Corpus(tmp_path / "new", "train")) > len(Corpus(toy_data, "train"))
     assert train(small(), tmp_path / "new", tmp_path / "run", None, "cpu").is_dir()
+
+
+def test_text_of_the_source_language_can_be_added(teacher: Teacher, toy_data: Path, tmp_path: Path) -> None:
+    lines = (toy_data / "dev.source.txt").read_text().splitlines()[:7]
+    (tmp_path / "text").write_text("\n".join(["", *lines]) + "\n")
+    counts = distill_data(teacher, toy_data, tmp_path / "new", also=tmp_path / "text")
+    assert counts["train pairs"] + counts["left out"] == len(Corpus(toy_data, "train")) + 7
+
+
+def test_pairs_that_are_kept_keep_their_alignment(teacher: Teacher, toy_data: Path, tmp_path: Path) -> None:
+    data = tmp_path / "aligned"
+    shutil.copytree(toy_data, data)
+    links = np.arange(len(Corpus(data, "train").source.ids)).astype(np.uint16)
+    np.save(data / "train.source.links.npy", links)
+    distill_data(teacher, data, tmp_path / "new", keep=True)
+    found = Corpus(tmp_path / "new", "train").source.links
+    assert found is not None
+    assert found[: len(links)].tolist() == links.tolist()
+    assert not found[len(links) :].any()
+    distill_data(teacher, data, tmp_path / "without")
+    assert Corpus(tmp_path / "without", "train").source.links is None
 
 
 def test_a_text_is_translated_line_by_line(teacher: Teacher, toy_data: Path, tmp_path: Path) -> None:

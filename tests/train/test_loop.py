@@ -301,7 +301,7 @@ def test_a_run_remembers_where_it_began(tmp_path: Path, toy_data: Path, small: S
     with pytest.raises(TrainingError, match="did not begin with"):
         loop.train(small("system=ped"), toy_data, tmp_path / "ped", second)
     assert checkpoint.checkpoints(tmp_path / "ped"), "a run that was there before stays"
-    heads = checkpoint._learned(tmp_path / "ped")
+    heads = checkpoint.learned(tmp_path / "ped")
     assert any(name.startswith("constraints.") for name in heads)
 
 

@@ -72,6 +72,7 @@ def _add_train(verbs: Verbs) -> None:
             "tiny system=ped --from runs/tiny-multi-path --run runs/tiny-ped",
             "de-en system=wait-k paths.k=5 --data data/de-en --run runs/wait-5",
             "mine.toml --data data/mine --from models/opus-fr-en      # a converted model: its architecture is used",
+            "de-en model.decoder_layers=6 --from models/de-en --grow  # more layers, and the vocabulary of the data",
         ),
         run_train,
     )
@@ -80,6 +81,8 @@ def _add_train(verbs: Verbs) -> None:
     run = "the folder of the run, new or to be continued (default: runs/RECIPE-SYSTEM)"
     made.add_argument("--run", dest="folder", metavar="DIR", help=run)
     made.add_argument("--from", dest="init", metavar="DIR", help="a run or model folder with the initial weights")
+    more = "with --from: the model may have fewer layers or another vocabulary; it grows to fit the recipe and the data"
+    made.add_argument("--grow", action="store_true", help=more)
     _add_device(made)
 
 
@@ -89,13 +92,15 @@ def run_train(args: argparse.Namespace) -> int:
         from bethink.train.checkpoint import architecture
         from bethink.train.loop import train
         from bethink.train.recipe import Recipe
+    if args.grow and not args.init:
+        raise UsageError("--grow is for --from: it fits the model to begin with to the recipe")
     keep_freed_memory()
     recipe = Recipe.load(args.recipe, args.settings)
     data, folder = args.data or f"data/{recipe.name}", Path(args.folder or f"runs/{recipe.name}-{recipe.system}")
     init = Path(args.init) if args.init else None
     if converted := architecture(init or folder):
         recipe = Recipe.load(args.recipe, args.settings, converted)
-    model = train(recipe, Path(data), folder, init, args.device)
+    model = train(recipe, Path(data), folder, init, args.device, grow=args.grow)
     if os.environ.get("RANK", "0") == "0":  # under torchrun, only one process prints
         print(model)
     return 0
@@ -153,6 +158,8 @@ def _add_distill(verbs: Verbs) -> None:
     )
     made.add_argument("--to", required=True, metavar="DIR|FILE", help="the prepared folder, or the text, to create")
     made.add_argument("--keep", action="store_true", help="with --data: also keep the original pairs")
+    also = "with --data: translate these sentences of the source language, too; one per line, also .gz or .xz"
+    made.add_argument("--also", metavar="FILE", help=also)
     made.add_argument("--beam", type=count, default=1, metavar="N", help="hypotheses kept (default: 1, greedy search)")
     view = "see the source as wait-K does, for translations in the order of the source (default: see all of it)"
     made.add_argument("--view", type=count, default=0, metavar="K", help=view)
@@ -163,12 +170,13 @@ def run_distill(args: argparse.Namespace) -> int:
     with _extra("distilling"):
         from bethink.train.distill import Teacher, distill_data, distill_text
         from bethink.train.generate import Search
-    if args.keep and not args.data:
-        raise UsageError("--keep works only with --data; a text has no original pairs to keep")
+    if (args.keep or args.also) and not args.data:
+        raise UsageError(f"{'--keep' if args.keep else '--also'} works only with --data")
     with bars() as progress:
         teacher = Teacher(Path(args.folder), Search(args.beam, args.view), args.device, progress)
         if args.data:
-            counts = distill_data(teacher, Path(args.data), Path(args.to), keep=args.keep)
+            also = Path(args.also) if args.also else None
+            counts = distill_data(teacher, Path(args.data), Path(args.to), keep=args.keep, also=also)
             told = f"{counts['train pairs']:,} training pairs, {counts['left out']:,} left out: their translation did not end"
         else:
             told = f"{distill_text(teacher, Path(args.source), Path(args.to)):,} lines translated"

@@ -84,13 +84,12 @@ def require_same_words(run: Path, origin: Path) -> None:
         for place in {origin, _place(origin)}:
             if (place / file).is_file() and (place / file).read_bytes() != (run / file).read_bytes():
                 raise TrainingError(
-                    f"{place / file} is not the vocabulary of this data; prepare the data with --like {origin}"
+                    f"{place / file} is not the vocabulary of this data; prepare the data with --like {origin}, or train with --grow"
                 )
 
 
-def initialise(targets: Mapping[str, Tensor], origin: Path) -> None:
-    """Copy the weights of another run or model folder; weights that it lacks are not changed."""
-    learned = _learned(origin)
+def initialise(targets: Mapping[str, Tensor], learned: Mapping[str, Tensor], origin: Path) -> None:
+    """Copy what another run or model folder has learned; weights that it lacks are not changed."""
     common = [name for name in targets if name in learned]
     if not common:
         raise TrainingError(
@@ -142,7 +141,7 @@ def _file(place: Path) -> Path:
     return place / (WEIGHTS if (place / WEIGHTS).is_file() else DECODER)
 
 
-def _learned(origin: Path) -> dict[str, Tensor]:
+def learned(origin: Path) -> dict[str, Tensor]:
     """The weights, by their names in training."""
     place = _place(origin)
     if _file(place).name == DECODER:
@@ -184,7 +183,7 @@ def average(run: Path, last: int | None = None, other: Path | None = None) -> Pa
     about = {"checkpoints": [path.name for path in chosen], **read_state(chosen[-1])}
     if other is not None:
         require_same_words(run, other)
-        known = {name: tensor for name, tensor in _learned(other).items() if name in weights}
+        known = {name: tensor for name, tensor in learned(other).items() if name in weights}
         if not known:
             raise TrainingError(f"{other} shares no weights with {run}; give the run or model that it began with")
         weights |= {name: (weights[name] + _fitting(name, weights[name], known[name], other)) / 2 for name in known}

@@ -22,7 +22,7 @@ from bethink.text import EOS
 from bethink.train.corpora import read_lines
 from bethink.train.data import MANIFEST, Corpus, manifest
 from bethink.train.generate import Search, Tokens, translate
-from bethink.train.prepare import Packer, fingerprint
+from bethink.train.prepare import Packer, fingerprint, save_array
 
 Progress = Callable[[str, int, int], None]  # what is done, how many of how many
 
@@ -64,23 +64,25 @@ class Teacher:
 
 def distill_text(teacher: Teacher, source: Path, out: Path) -> int:
     """Write a translation for every line of a text, an empty line where there is none; returns how many there are."""
-    packer = Packer(teacher.folder.source)
-    lines = [packer.encode(line)[: LONGEST - LONGEST_PROMPT] for line in read_lines(source)]
+    lines = _encoded(teacher, source)
     numbers = [number for number, ids in enumerate(lines) if len(ids) > 1]
     if not numbers:
         raise DataError(f"{source} has no text to translate")
     texts = [""] * len(lines)
-    for number, ids in zip(numbers, teacher.translate([np.array(lines[each]) for each in numbers]), strict=True):
+    for number, ids in zip(numbers, teacher.translate([lines[each] for each in numbers]), strict=True):
         if ids is not None:
             texts[number] = teacher.folder.target.decode(ids.tolist())
     write_atomically(out, "".join(f"{text}\n" for text in texts).encode())
     return sum(map(bool, texts))
 
 
-def distill_data(teacher: Teacher, data: Path, out: Path, *, keep: bool = False) -> dict[str, int]:
+def distill_data(
+    teacher: Teacher, data: Path, out: Path, *, keep: bool = False, also: Path | None = None
+) -> dict[str, int]:
     """Write a prepared folder whose training targets are the teacher's; with `keep`, the pairs of before stay beside them.
 
-    Pairs without a translation are left out. Word alignments are not taken over, since the words are others. Returns counts.
+    `also` is a text of the source language alone, which is translated, too. Pairs without a translation are left out. Pairs that are
+    kept keep their word alignments; translations have none, since their words are others. Returns counts.
     """
     about = manifest(data)
     if out.exists():
@@ -96,9 +98,13 @@ def distill_data(teacher: Teacher, data: Path, out: Path, *, keep: bool = False)
     corpus = Corpus(data, "train")
     sources = [_sentence(corpus.source, number) for number in range(len(corpus))]
     packers = {"source": Packer(teacher.folder.source), "target": Packer(teacher.folder.target)}
+    links = corpus.source.links if keep else None
     if keep:
         for number, source in enumerate(sources):
             _add(packers, source, _sentence(corpus.target, number))
+    if also is not None:
+        longest = int(corpus.source.lengths.max())
+        sources += [line for line in _encoded(teacher, also) if 1 < len(line) <= longest]
     targets = teacher.translate(sources)
     for source, target in zip(sources, targets, strict=True):
         if target is not None:
@@ -110,6 +116,9 @@ def distill_data(teacher: Teacher, data: Path, out: Path, *, keep: bool = False)
                 shutil.copy2(path, folder)
         for side, packer in packers.items():
             packer.save(folder / f"train.{side}")
+        if links is not None:
+            none = np.zeros(len(packers["source"].ids) - len(links), links.dtype)
+            save_array(folder / "train.source.links.npy", np.concatenate([links, none]))
         origin = {"teacher": teacher.folder.name, "fingerprint": teacher.folder.fingerprint, "kept": keep}
         told = {
             "distilled": origin | dataclasses.asdict(teacher.search),
@@ -118,6 +127,12 @@ def distill_data(teacher: Teacher, data: Path, out: Path, *, keep: bool = False)
         }
         write_json(folder / MANIFEST, {**about, **told})
     return counts
+
+
+def _encoded(teacher: Teacher, text: Path) -> list[Tokens]:
+    """The lines of a text of the source language as ids, each ending in EOS."""
+    packer = Packer(teacher.folder.source)
+    return [np.array(packer.encode(line)[: LONGEST - LONGEST_PROMPT]) for line in read_lines(text)]
 
 
 def _sentence(side: Any, number: int) -> Tokens:

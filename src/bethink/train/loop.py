@@ -24,6 +24,7 @@ from bethink.train.bounds import TokenBounds, token_bounds
 from bethink.train.data import Batch, Batches, Corpus, Update, in_order, manifest, mix, read_manifest
 from bethink.train.distributed import Flat, Processes, processes
 from bethink.train.graphs import Replay, compile_parts
+from bethink.train.grow import grown
 from bethink.train.log import Log, Totals
 from bethink.train.losses import Objective
 from bethink.train.paths import wait_k
@@ -46,8 +47,13 @@ FREE = {
 } | {"data.origin", "data.published"}
 
 
-def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, device: str | None = None) -> Path:
-    """Start or continue the run in a folder; returns the model folder averaged from its last checkpoints."""
+def train(
+    recipe: Recipe, data: Path, run: Path, init: Path | None = None, device: str | None = None, *, grow: bool = False
+) -> Path:
+    """Start or continue the run in a folder; returns the model folder averaged from its last checkpoints.
+
+    With `grow`, the model to begin with may have fewer layers or another vocabulary.
+    """
     with processes(device) as group:
         about, new = manifest(data, recipe.name), False
         if group.main:
@@ -57,7 +63,7 @@ def train(recipe: Recipe, data: Path, run: Path, init: Path | None = None, devic
             new = open_run(recipe, about, data, run)
         group.wait()
         try:
-            trainer = Trainer(recipe, about, data, run, init, group)
+            trainer = Trainer(recipe, about, data, run, init, group, grow=grow)
         except BethinkError:  # a run that cannot begin leaves nothing behind
             if new:
                 shutil.rmtree(run)
@@ -116,7 +122,15 @@ class Trainer:
     """One process's part in the training of one run."""
 
     def __init__(
-        self, recipe: Recipe, about: dict[str, Any], data: Path, run: Path, init: Path | None, group: Processes
+        self,
+        recipe: Recipe,
+        about: dict[str, Any],
+        data: Path,
+        run: Path,
+        init: Path | None,
+        group: Processes,
+        *,
+        grow: bool = False,
     ) -> None:
         self.recipe, self.config, self.run, self.group = recipe, recipe.train, run, group
         self.fingerprint = about["fingerprint"]
@@ -127,7 +141,7 @@ class Trainer:
         self.objective = Objective(model, recipe.losses).to(group.device)
         self.flat = Flat(self.objective, NEW)
         self.optimizer = self._optimizer()
-        self.done = self._restore(init)
+        self.done = self._restore(init, data if grow else None)
         sides = [(data / about[side]["file"], about[side]["kind"]) for side in ("source", "target")]
         by_words = recipe.paths.unit == "word"
         self.units: Counter = WordCounter(*(load_vocabulary(*side) for side in sides)) if by_words else count_tokens
@@ -308,12 +322,12 @@ class Trainer:
             fused=self.group.device.type == "cuda",
         )
 
-    def _restore(self, init: Path | None) -> int:
+    def _restore(self, init: Path | None, data: Path | None) -> int:
         """Load weights and optimizer state; returns the number of updates done. Only process 0 reads, so no shared disk is needed."""
         moments = {name: torch.zeros_like(self.flat.values.data) for name in MOMENTS}
         done = torch.zeros((), device=self.group.device)
         if self.group.main:
-            done.fill_(self._load(moments, init))
+            done.fill_(self._load(moments, init, data))
         for tensor in (self.flat.values.data, *moments.values(), done):
             self.group.share(tensor)
         self.moments, start = moments, 0
@@ -325,8 +339,8 @@ class Trainer:
             }
         return int(done)
 
-    def _load(self, moments: dict[str, Tensor], init: Path | None) -> int:
-        """Load the newest checkpoint, or the initial weights."""
+    def _load(self, moments: dict[str, Tensor], init: Path | None, data: Path | None) -> int:
+        """Load the newest checkpoint, or the initial weights, which grow to fit `data` if it is given."""
         weights = self.flat.slices(self.flat.values.data)
         if saved := checkpoint.checkpoints(self.run):
             self.origin = checkpoint.read_state(saved[-1]).get("origin")
@@ -341,8 +355,12 @@ class Trainer:
             return int(checkpoint.read_state(saved[-1])["update"])
         if init is not None:
             self.origin = checkpoint.origin_of(init)
-            checkpoint.require_same_words(self.run, init)
-            checkpoint.initialise(weights, init)
+            if data is not None:
+                values = grown(self.recipe, init, data)
+            else:
+                checkpoint.require_same_words(self.run, init)
+                values = checkpoint.learned(init)
+            checkpoint.initialise(weights, values, init)
         return 0
 
     def _named(self, moments: dict[str, Tensor]) -> dict[str, Tensor]:
