@@ -75,9 +75,6 @@ def options() -> argparse.ArgumentParser:
     for role, about in (("dev", "a set to choose settings on"), ("test", "a set to report")):
         metavar = ("NAME", "SOURCE", "REFERENCE")
         three.add_argument(f"--{role}", nargs=3, action="append", default=[], metavar=metavar, help=about)
-    three.add_argument(
-        "--choose-only", action="store_true", help="on the dev sets, run only what choosing settings needs"
-    )
     three.add_argument("--limit", type=int, metavar="N", help="take only the first N sentences of the dev sets")
     three.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="processes; several have one thread each (default: 1)"
@@ -89,7 +86,6 @@ def options() -> argparse.ArgumentParser:
         "--base", default="multi-path", metavar="SYSTEM", help="whose wait-k curve others are compared with"
     )
     four.add_argument("--profile", choices=("standard", "paper"), default="standard", help="of pictures and bootstrap")
-    four.add_argument("--test-only", action="store_true", help="leave the development sets out")
     four.add_argument("--root", type=Path, default=ROOT, metavar="DIR", help="holds docs and runs (default: this tree)")
     return made
 
@@ -189,11 +185,7 @@ def evaluate(args: argparse.Namespace) -> int:
     failed: dict[Task, str] = {}
     with ProcessPoolExecutor(args.jobs, multiprocessing.get_context("spawn")) as pool:
         run = pool.map if args.jobs > 1 else map
-        while todo := [
-            task
-            for task in plan(args.work, ready, tests, choose_only=args.choose_only)
-            if task not in failed and task.result() is None
-        ]:
+        while todo := [t for t in plan(args.work, ready, tests) if t not in failed and t.result() is None]:
             for task, (ok, line) in zip(todo, run(work, todo), strict=True):
                 print(line, flush=True)
                 if not ok:
@@ -207,16 +199,15 @@ def evaluate(args: argparse.Namespace) -> int:
 
 
 def tables(args: argparse.Namespace) -> int:
-    """Write tables, pictures and the record of all results; of the test sets alone, if asked to."""
+    """Write tables, pictures and the record of all results."""
     systems = selected(args)
     folders = sorted((args.work / "results").glob("*/*"), key=lambda path: (path.parent.name, path.name))
     tests = [Set(path.parent.name, path.name) for path in folders]
-    told = [test for test in tests if test.role == "test" or not args.test_only]
-    if not told:
+    if not tests:
         raise DataError(f"{args.work} holds no results; make them with: python runs/compare.py evaluate {args.work}")
     labels = {system.name: system.label for system in systems}
     sets: list[dict[str, Any]] = []
-    for test in told:
+    for test in tests:
         tasks = {
             (system.name, str(task.policy)): task
             for system in systems

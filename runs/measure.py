@@ -90,21 +90,12 @@ def digest(path: Path, _written: int) -> str:
     return folder.sha256(path)
 
 
-def plan(
-    work: Path,
-    systems: Sequence[System],
-    tests: Sequence[Set],
-    *,
-    choose_only: bool = False,
-) -> Iterator[Task]:
+def plan(work: Path, systems: Sequence[System], tests: Sequence[Set]) -> Iterator[Task]:
     """All that can be named by now: what depends on a choice or a count is named once there are the results to make it from."""
     for test in tests:
         for system in systems:
             tested = system.policies if system.tested is None else system.tested
             patterns = tested if test.role == "test" else system.policies
-            if test.role == "dev" and choose_only:
-                found = [one for one in tested if len(choices(one)) > 1 and not one.startswith("random ")]
-                patterns = (FIXED, *found) if found else ()
             tasks = {}
             for pattern in patterns:
                 every = test.role == "dev" and not pattern.startswith("random ")

@@ -241,3 +241,14 @@ def test_the_record_says_what_was_copied() -> None:
     assert (again.copied, again.read_as) == ("80331", "450")
     assert "copied" not in steps[0].to_dict()
     assert any(step.copied == "80331" for step in steps if step.action is Action.WRITE)  # come out or not, it is shown
+
+
+def test_text_without_spaces_is_translated_although_it_has_digits_or_an_unknown_letter(tmp_path: Path) -> None:
+    pieces = SentencePieces.train(
+        ["今天很好，我们去公园吧。 450 Eurojust 2"] * 50, tmp_path / "zh.spm", size=48, coverage=1.0
+    )
+    copier = Copier(pieces, pieces)
+    assert copier.useful
+    for sentence in ("今天很好，我们去2020公园。", "今天很好，我们去鼎公园。", "今天很好，" * 12):
+        assert copier.parts(sentence) is None
+    assert copier.parts("北京，上海。") is not None, "a script that the vocabulary does not know"

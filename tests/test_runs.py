@@ -142,11 +142,6 @@ def test_a_comparison_from_training_to_tables(
 
 def tables_of_a_comparison(compare: Callable[[list[str]], int], work: Path, root: Path) -> None:
     assert compare(["tables", str(work), "--name", "toy", "--root", str(root)]) == 0
-    assert compare(["tables", str(work), "--name", "end", "--root", str(root), "--test-only"]) == 0
-    record = json.loads((root / "runs" / "logs" / "end.json").read_text())
-    assert [one["name"] for one in record["sets"]] == ["new"], (
-        "settings are chosen on the other set, and it is left out"
-    )
     page = (root / "docs" / "results" / "toy.md").read_text()
     assert page.startswith("# toy\n")
     assert "| ped | `pe:k=1,rho=" in page
@@ -243,8 +238,8 @@ def test_tables_tell_what_they_lack(
     assert "new has no results of wait-1, multi-path" in capsys.readouterr().err
     assert runs("compare").main([*tables, "ped"]) == 1
     assert "no development set to make them on; give one with: compare.py evaluate --dev" in capsys.readouterr().err
-    (tmp_path / "results" / "test").rename(tmp_path / "results" / "dev")
-    assert runs("compare").main([*tables, "ped", "--test-only"]) == 1
+    (tmp_path / "results" / "test" / "new").rmdir()
+    assert runs("compare").main([*tables, "ped"]) == 1
     assert "holds no results" in capsys.readouterr().err
 
 
@@ -287,18 +282,6 @@ def test_the_wait_k_curve_reaches_as_far_as_slow_policies_do(runs: Callable[[str
     systems = runs("systems")
     assert systems.each(systems.FIXED)[-1] == "wait-k:k=17,rate=1.0"
     assert runs("toy").LAGS[-1] == 17
-
-
-def test_to_choose_settings_is_all_that_development_sets_need(tmp_path: Path, runs: Callable[[str], Any]) -> None:
-    measure, systems = runs("measure"), {system.name: system for system in runs("systems").SYSTEMS}
-    sets = [measure.Set("dev", "one"), measure.Set("test", "two")]
-    asked = {task.spec for task in measure.plan(tmp_path, [systems["ped"]], sets[:1], choose_only=True)}
-    every = {task.spec for task in measure.plan(tmp_path, [systems["ped"]], sets[:1])}
-    assert asked < every
-    assert {spec.partition(":")[0] for spec in asked} == {"wait-k", "pe", "pe-flip"}
-    assert len(asked) == 7 + 5 * 4 + 5 * 2
-    told = list(measure.plan(tmp_path, [systems["multi-path"]], sets, choose_only=True))  # which has nothing to choose
-    assert {task.test.role for task in told} == {"test"}
 
 
 def test_every_row_of_the_table_means_something(runs: Callable[[str], Any]) -> None:

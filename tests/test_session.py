@@ -19,7 +19,7 @@ from bethink.translator import Translator
 from tests.fake import FakeBackend
 
 WORDS = ["te", "riki", "nakoru", ".", "!", ",", "😀", "<i>te</i>", "<font", 'color="red">ne', "<b", "a&nbsp;b"]
-WORDS += ["&amp;lt;", "z.B.", "\u200b"]
+WORDS += ["&amp;lt;", "z.B.", "\u200b", "好。", "好。」"]
 LONG = ["x" * 300, "ab" * 700, "\u200b" * 1500, " " * 1500, "\u200b " * 800]
 texts = st.lists(st.sampled_from([*WORDS, *LONG, " ", " ", " ", " ", "\n", "  "]), max_size=60).map("".join)
 

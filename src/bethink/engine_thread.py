@@ -63,7 +63,7 @@ class Cost:
         self._seconds = self._words = 0.0
 
     def add(self, seconds: float, rows: int, words: int, tokens: int = 0) -> None:
-        """Text in which words have very many tokens counts by its tokens, or it would seem that all words are dear."""
+        """Text whose words have very many tokens is counted by tokens; otherwise all words would seem expensive."""
         if rows >= WIDE:
             self._seconds = 0.99 * self._seconds + seconds
             self._words = 0.99 * self._words + max(words, tokens / TOKENS)

@@ -173,7 +173,7 @@ class End:
 class Session:
     """An endless text from one speaker, sentence after sentence.
 
-    `feed` and `finish` return the steps that follow. A session that shares an engine leaves the work to whoever drives that
+    `feed` and `finish` return the steps that follow. A session that shares an engine leaves the work to the caller that runs the
     engine: there `feed` and `finish` return nothing, and `collect` returns the steps.
     """
 

@@ -85,7 +85,7 @@ class Translator:
         begin: ResumePoint | None = None,
         glossary: Glossary | None = None,
     ) -> Session:
-        """One speaker; sessions that share an engine are advanced together by whoever drives it.
+        """One speaker; sessions that share an engine are advanced together by the caller that runs it.
 
         `glossary` is for this session, in place of the translator's own.
         """

@@ -70,4 +70,4 @@ def test_the_terminal_shows_it(
 def test_a_judge_is_shown_where_there_is_one(capsys: pytest.CaptureFixture[str]) -> None:
     for policy in ("weigh:k=2", "wait-k:3"):
         assert main(["explain", "Guten Morgen!", "--model", "de-en", "--policy", policy]) == 0
-        assert "will stay" in capsys.readouterr().out
+        assert "stays right" in capsys.readouterr().out

@@ -169,6 +169,7 @@ class Danger:
     ("spoil", "settings", "said"),
     [
         (with_config(model_type="bart"), {}, "type 'bart'; bethink converts 'marian'"),
+        (with_config(model_type=None), {}, "holds a config.json without model_type"),
         (with_config(activation_function="gelu"), {}, "activation 'gelu'"),
         (with_config(normalize_before=True), {}, "normalize_before = True"),
         (with_config(decoder_ffn_dim=7), {}, "differ in ffn_dim"),

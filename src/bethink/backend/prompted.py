@@ -8,16 +8,11 @@ from dataclasses import replace
 from bethink.backend import Backend, Row, Rows
 
 
-class Prompted:
-    """Implements `backend.Backend` over one that knows nothing of prompts.
+class Wrapped:
+    """What a backend over another one passes on."""
 
-    `begin` replaces EOS as the first input of the decoder; `tag` stands before every source. Neither is seen from outside.
-    """
-
-    def __init__(self, inner: Backend, begin: Sequence[int], tag: Sequence[int]) -> None:
+    def __init__(self, inner: Backend) -> None:
         self._inner = inner
-        self._begin, self._tag = tuple(begin), tuple(tag)
-        self._fresh: set[int] = set()  # slots that have read nothing
 
     @property
     def causal(self) -> bool:
@@ -31,10 +26,17 @@ class Prompted:
     def parts_words(self) -> bool:
         return self._inner.parts_words
 
-    @property
-    def held(self) -> int:
-        """Bytes of the caches of all streams."""
-        return int(getattr(self._inner, "held", 0))
+
+class Prompted(Wrapped):
+    """Implements `backend.Backend` over one that knows nothing of prompts.
+
+    `begin` replaces EOS as the first input of the decoder; `tag` stands before every source. Neither is seen from outside.
+    """
+
+    def __init__(self, inner: Backend, begin: Sequence[int], tag: Sequence[int]) -> None:
+        super().__init__(inner)
+        self._begin, self._tag = tuple(begin), tuple(tag)
+        self._fresh: set[int] = set()  # slots that have read nothing
 
     def open(self) -> int:
         slot = self._inner.open()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bethink.backend import Backend, Row, Rows
-from bethink.backend.prompted import Prompted
+from bethink.backend.prompted import Prompted, Wrapped
 from bethink.model.config import ModelConfig
 
 
@@ -32,30 +32,17 @@ class _Slot:
     encoded: int = 0  # source tokens that the slot inside has read
 
 
-class Reencode:
+class Reencode(Wrapped):
     """Implements `backend.Backend` over one that reads whole sentences."""
 
     causal = True
 
     def __init__(self, inner: Backend) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._slots: dict[int, _Slot] = {}
         self._numbers = itertools.count()
         self.encoded = 0  # source tokens encoded
         self.repeated = 0  # rows computed again
-
-    @property
-    def capsules(self) -> bool:
-        return self._inner.capsules
-
-    @property
-    def parts_words(self) -> bool:
-        return self._inner.parts_words
-
-    @property
-    def held(self) -> int:
-        """Bytes of the caches of all streams."""
-        return int(getattr(self._inner, "held", 0))
 
     def open(self) -> int:
         number = next(self._numbers)

@@ -26,9 +26,9 @@ def add(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "analyze",
-        "measure the degree, paths, systems and noise",
-        "The analyses of the paper, and some that users ask for. Each prints tables and, with --out, writes them as Markdown beside "
-        "the numbers as JSON and a picture as SVG.",
+        "analyse a model, its policies or results, as the paper does",
+        "Runs one of the analyses below: those of the paper, robustness and calibration. Each prints tables. With --out it also writes "
+        "them as Markdown, the numbers as JSON and a picture as SVG.",
         (
             "degree --source rwth.de --target rwth.en --alignment rwth.talp --out analyses",
             "alignment --source rwth.de --target rwth.en --alignment rwth.talp",
@@ -114,10 +114,10 @@ def _add_degree(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "degree",
-        "how well the translation degree predicts that a word can be written",
-        "Gives the model the target of aligned pairs and weighs it token by token along wait-k paths. How well do the rise of the "
-        "degree, the model's confidence, and both together tell whether the source of a token has been read (AUC)? How does d agree "
-        "with what has been translated, how does it grow, how large are its rises? And how does a policy decide by it?",
+        "how well the translation degree predicts whether a word can be written",
+        "Gives the model the targets of word-aligned pairs, token by token along wait-k paths. Measures how well the gain of the degree, "
+        "the model's confidence, and both together tell whether the source of a token has been read (AUC); whether the degree agrees "
+        "with what has been translated; how it grows, and by how much; and how a policy decides by it.",
         (
             "--model toy",
             "--source rwth.de --target rwth.en --alignment rwth.talp --policy pe:k=3,rho=0.2,r=4 --out analyses",
@@ -126,7 +126,7 @@ def _add_degree(kinds: Verbs) -> None:
     )
     _add_pairs(made, limit=200)
     add_policy(made, several=True)
-    lags = "wait-k paths to weigh along (default: 1 3 5)"
+    lags = "wait-k paths to measure along (default: 1 3 5)"
     made.add_argument("--k", type=count, nargs="+", default=[1, 3, 5], metavar="K", help=lags)
     add_model(made)
 
@@ -142,10 +142,10 @@ def _add_alignment(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "alignment",
-        "whether policies read enough and not too much, by gold alignments",
-        "Runs policies along given targets: each decides by what the model says, while the words are the gold ones. Sufficiency is "
-        "the share of aligned words whose source had been read when they were begun; necessity the share of what was read that was needed "
-        "for them.",
+        "whether policies read enough and not too much, by word alignments",
+        "Runs policies over given translations: each policy decides by the model's own numbers, but the words of the given translation "
+        "are written. Sufficiency is the share of aligned words whose source had been read when they were begun. Necessity is the share "
+        "of the source read by then that these words needed.",
         ("--model toy", "--source rwth.de --target rwth.en --alignment rwth.talp --policy wait-k:3 pe:k=3,rho=0.2,r=4"),
         _alignment,
     )
@@ -174,10 +174,10 @@ def _add_overlap(kinds: Verbs) -> None:
     made = _add_kind(
         kinds,
         "overlap",
-        "how many of the words written and read the capsules remember",
-        "Asks the constraint heads, which only training leaves, for their likeliest words along wait-k paths with the target given, "
-        "and counts how many of the words written (R^T, 7 guesses) and read (R^S, 15 guesses) are among them. --model must be the "
-        "folder of a PED run, or its model folder.",
+        "how many of the words written and read can be predicted from the capsules",
+        "Takes the likeliest words of the constraint heads along wait-k paths with given translations, and counts how many of the words "
+        "written (R^T, 7 guesses) and read (R^S, 15 guesses) are among them. Exported models have no constraint heads, so --model must "
+        "be the folder of a PED run, or its model folder.",
         ("--model runs/tiny-ped", "--model runs/de-en-ped --source test.de --target test.en --k 1 5 9"),
         _overlap,
     )
@@ -203,7 +203,7 @@ def _add_ablation(kinds: Verbs) -> None:
         "ablation",
         "compare systems on one test set, with bootstrap confidence",
         "Reads the results of several evaluations of the same test set and compares every system with the first: AL, BLEU, their "
-        "differences, the 95 % interval and the probability that the difference is chance.",
+        "differences, the 95 % interval, and p of a paired bootstrap test.",
         ("ped=results/ped no-pe=results/no-pe no-disturbed=results/plain", "results/a results/b --policy wait-k:5"),
         _ablation,
     )
@@ -237,8 +237,9 @@ def _add_robustness(kinds: Verbs) -> None:
         kinds,
         "robustness",
         "quality and latency when the source is noisy",
-        "Translates the same test set without punctuation, in lower case, mistyped, stuttered, five sentences in one, and half "
-        "translated; reports BLEU and LAAL lost, and counts empty outputs and endless repetitions.",
+        "Translates the same test set without punctuation, in lower case, with typing errors, with repeated words, with five sentences "
+        "joined into one, and with some words replaced by words of the target language. Reports the change of BLEU and LAAL, and counts "
+        "empty outputs and endless repetitions.",
         ("--source test.de --target test.en --policy wait-k:5 pe:k=3",),
         _robustness,
     )
@@ -260,9 +261,9 @@ def _add_calibration(kinds: Verbs) -> None:
         kinds,
         "calibration",
         "whether words are right as often as their stability says",
-        "Translates live, then weighs the words that were written before the source was complete again, with the whole source. By their "
-        "stability: how many are still right, perhaps in another wording than the model would choose now, and how many would it write "
-        "again to the letter? Needs a model with a judge.",
+        "Translates live, then looks again, with the whole source, at the words that were written before the source was complete. Groups "
+        "them by their stability and counts how many are still right, perhaps not in the wording that the model would choose now, and how "
+        "many it would write again letter for letter. Needs a model with a judge.",
         ("--source dev.de --limit 500", "--source dev.de --policy weigh wait-k:3 --out analyses"),
         _calibration,
     )
@@ -293,7 +294,9 @@ def _add_redraw(kinds: Verbs) -> None:
         ("analyses/*.json --out slides",),
         _redraw,
     )
-    made.add_argument("records", nargs="+", metavar="JSON", help="what analyses wrote, under the names they gave it")
+    made.add_argument(
+        "records", nargs="+", metavar="JSON", help="files that analyses wrote, with their names unchanged"
+    )
     made.add_argument("--out", metavar="DIR", help="write tables and pictures there")
 
 

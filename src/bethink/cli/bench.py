@@ -67,9 +67,9 @@ def add(verbs: Verbs) -> None:
         "bench",
         "measure speed, model calls and memory",
         "Translates sentences with every policy given and measures per written token: time, batched model calls (rounds) and decoder "
-        "positions (rows); also the time to load the model and to its first word, and the peak memory of the process. The whole "
-        "text is there at once; nothing waits for a speaker. Policies take turns, and the fastest run of each counts. If wait-k is among "
-        "them, the others are also given as a multiple of its time.",
+        "positions (rows); also the time to load the model and to its first word, and the peak memory of the process. The whole text "
+        "is there from the start: nothing waits for a speaker. Policies take turns, and the fastest run of each counts. If wait-k is "
+        "among them, the others are also given as a multiple of its time.",
         (
             "",
             "--policy wait-k:k=3 pe:k=3 --threads 1",

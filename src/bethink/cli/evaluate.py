@@ -75,17 +75,17 @@ def _add_evaluate(verbs: Verbs) -> None:
     speed = "the speaker's words per minute, for --clock and --longform (default: 150)"
     made.add_argument("--wpm", type=above_zero, default=150.0, metavar="N", help=speed)
     talks = (
-        "feed each talk as one text, as live, and find its sentences: quality after re-segmentation, LongYAAL without and with "
-        "computing time, drift, stalls and loops; an empty line, or the end of a file, ends a talk"
+        "feed each talk as one text, as in live use, without its sentence boundaries: measures quality after re-segmentation, LongYAAL "
+        "without and with computing time, drift, stalls and loops; an empty line, or the end of a file, ends a talk"
     )
     made.add_argument("--longform", action="store_true", help=talks)
     made.add_argument("--lower", action="store_true", help="with --longform: the source in lower case")
     made.add_argument("--unpunctuated", action="store_true", help="with --longform: the source without punctuation")
     ahead = (
-        "also count the words that a reader would see change if the page showed what may come next (per word written)"
+        "also count the words that a reader sees change if the words that may come next are shown (per word written)"
     )
     made.add_argument("--tail", action="store_true", help=ahead)
-    early = "also count words shown before the source words they translate, by a word aligner (needs the align extra, takes minutes)"
+    early = "also count the words that are shown before the source words they translate (needs the align extra, takes minutes)"
     made.add_argument("--haste", action="store_true", help=early)
     more = "with --haste: files of sentences and their translations that the aligner also learns from; a few thousand lines help"
     made.add_argument("--align-text", nargs=2, metavar=("SOURCE", "TARGET"), help=more)

@@ -106,7 +106,7 @@ def table(translator: Translator, translation: Translation, policy: Policy) -> T
     for heading in ("heard", "newly heard", "wrote", "because", *origin):
         made.add_column(heading, justify="right" if heading == "heard" else "left")
     judged = any(step.stability is not None for step in translation.writes)
-    for heading in ("sure", *(["will stay"] if judged else []), "put off"):
+    for heading in ("sure", *(["stays right"] if judged else []), "put off"):
         made.add_column(heading, justify="right")
     before = 0
     for written in tell(translator.target, translation.steps):

@@ -25,11 +25,11 @@ def add(verbs: Verbs) -> None:
         verbs,
         "listen",
         "pass on the stable words of a speech recogniser",
-        "Reads what a speech recogniser prints while somebody speaks, guesses that change included, and prints each word once it is "
-        "stable: when several guesses in a row agree on it and on all words before it, or when the recogniser says that it is final. "
+        "Reads what a speech recogniser prints while somebody speaks, including guesses that it changes later, and prints each word once "
+        "it is stable: when several guesses in a row agree on it and on all words before it, or when the recogniser says that it is final. "
         "No word is ever taken back, so the output can be piped into 'bethink translate'. Each sentence is a line: it ends at a full stop "
-        "or, if the recogniser writes none, at final results, at pauses, or when it gets long. What the waiting cost is reported on "
-        "standard error.",
+        "or, if the recogniser writes none, at final results, at pauses, or when it gets long. At the end, standard error says how long "
+        "words waited.",
         (
             "talk.jsonl",
             "--json talk.jsonl                               # each word with its times",
@@ -47,7 +47,11 @@ def add(verbs: Verbs) -> None:
         "--agree", type=count, default=2, metavar="N", help="guesses in a row that must agree on a word (default: 2)"
     )
     made.add_argument(
-        "--hold", type=int, default=1, metavar="N", help="keep back the last N words of a guess, often cut (default: 1)"
+        "--hold",
+        type=int,
+        default=1,
+        metavar="N",
+        help="keep back the last N words of a guess, which are often cut off (default: 1)",
     )
     made.add_argument(
         "--pause", type=above_zero, default=0.7, metavar="SECONDS", help="silence that ends a sentence (default: 0.7)"

@@ -102,16 +102,17 @@ def add(verbs: Verbs) -> None:
         type=_prefix,
         default="/",
         metavar="PATH",
-        help="the path under which the proxy offers the server, as in /live, and which it takes away before it passes a request on",
+        help="the path under which a reverse proxy offers the server, as in /live; the proxy removes it from each request",
     )
     made.add_argument("--verbose", action="store_true", help="log when streams begin and end")
     for name, what in LIMITS.items():
+        default = f"{getattr(Limits, name):,}".removesuffix(".0")
         made.add_argument(
             f"--max-{name}",
             type=count if name in WHOLE else above_zero,
             default=getattr(Limits, name),
             metavar="N",
-            help=f"limit: {what} (default: {getattr(Limits, name):,})",
+            help=f"limit: {what} (default: {default})",
         )
 
 

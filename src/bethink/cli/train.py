@@ -138,11 +138,11 @@ def _add_distill(verbs: Verbs) -> None:
         verbs,
         "distill",
         "let a teacher translate the training data of a student",
-        "A teacher, usually larger and trained on whole sentences, translates a corpus in large batches; a student trained on its "
-        "translations learns more easily than from human ones. With prepared data (--data) the result is a prepared folder for 'bethink "
-        "train', made by a teacher with the same vocabularies. With text (--source) the result is a text, line by line, and may come from "
-        "text of one language alone. With --view K the teacher sees only as much of the source as wait-K, so that its translations "
-        "keep the order of the source, and among those of the beam the one is kept that fits the whole sentence best.",
+        "A teacher, usually larger and trained on whole sentences, translates a corpus in large batches. A student learns more easily "
+        "from its translations than from human ones. With prepared data (--data) the result is a prepared folder for 'bethink train'; the "
+        "teacher must have the same vocabularies. With text (--source) the result is a text, line by line; no human translation is "
+        "needed. With --view K the teacher sees only as much of the source as wait-K, so that its translations keep the order of the "
+        "source; of those in the beam, the one is kept that fits the whole sentence best.",
         (
             "runs/teacher --data data/de-en --to data/de-en-distilled",
             "runs/teacher --data data/de-en --to data/de-en-monotone --beam 8 --view 7",
@@ -157,7 +157,7 @@ def _add_distill(verbs: Verbs) -> None:
         "--source", metavar="FILE", help="sentences of the source language, one per line, also .gz or .xz"
     )
     made.add_argument("--to", required=True, metavar="DIR|FILE", help="the prepared folder, or the text, to create")
-    made.add_argument("--keep", action="store_true", help="with --data: keep the pairs of before beside the new ones")
+    made.add_argument("--keep", action="store_true", help="with --data: also keep the original pairs")
     also = "with --data: translate these sentences of the source language, too; one per line, also .gz or .xz"
     made.add_argument("--also", metavar="FILE", help=also)
     made.add_argument("--beam", type=count, default=1, metavar="N", help="hypotheses kept (default: 1, greedy search)")
@@ -171,7 +171,7 @@ def run_distill(args: argparse.Namespace) -> int:
         from bethink.train.distill import Teacher, distill_data, distill_text
         from bethink.train.generate import Search
     if (args.keep or args.also) and not args.data:
-        raise UsageError(f"{'--keep' if args.keep else '--also'} is for --data, which adds pairs to those of before")
+        raise UsageError(f"{'--keep' if args.keep else '--also'} works only with --data")
     with bars() as progress:
         teacher = Teacher(Path(args.folder), Search(args.beam, args.view), args.device, progress)
         if args.data:
@@ -189,10 +189,10 @@ def _add_judge(verbs: Verbs) -> None:
     made = verb(
         verbs,
         "judge",
-        "train the classifier that predicts which words will stay",
-        "The model translates text live, and a classifier learns from that: will this token still be right once the full source is known? "
-        "The policy 'weigh' asks it which words to write at once and which to put off. Needs only source text, a few thousand lines of the "
-        "kind to be translated; the translations themselves stay as they are.",
+        "train the classifier that predicts which words will stay right",
+        "The model translates text live, and a classifier (the judge) learns from that: will this token still be right once the full "
+        "source is known? The policy 'weigh' asks the judge which words to write at once and which to put off. Needs only source text, a "
+        "few thousand lines of the kind to be translated. The weights of the model do not change.",
         (
             "runs/de-en-aligned --source text.de --to runs/judged",
             "models/de-en --source my-domain.de --to models/mine --lines 3000",

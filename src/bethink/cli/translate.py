@@ -50,7 +50,7 @@ FIELDS = {  # of --json, for --help
     "gain": "WRITE: by how much this token raised each of them, if the policy looked for it",
     "attention": "WRITE: how much the decoder looked at each source token read, if the model has no capsules",
     "evidence": "WRITE: the source tokens, counted from 0, whose gain made the policy write",
-    "term": "true where that is the translation of a term in the glossary, else left out",
+    "term": "true if what is carried over is the translation of a glossary term, else left out",
     "notice": "READ: number or name, where the word looks like one",
     "correction": "WRITE, with --repair: what puts right a meaning that was written wrongly, at the end of its sentence",
     "end": "true where the source sentence ends (READ) or its translation (WRITE), else left out",

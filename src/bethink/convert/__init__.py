@@ -52,9 +52,10 @@ def convert(
         raise UsageError(f"{to} already exists; remove it or convert to another folder")
     chosen = str(parse(policy))
     found = _read(folder, source, target)
-    model, vocabularies = _fitted(found)
-    _require_size(model, precision)
     about = _about(folder, found, source, target) | {"precision": precision}
+    model, vocabularies = _fitted(found)
+    del found  # its weights need as much memory as the model
+    _require_size(model, precision)
     called = name or to.absolute().name
     return write(model, vocabularies, to, name=called, policy=chosen, about=about, weights=weights)
 
@@ -90,16 +91,18 @@ def _fitted(found: Foreign) -> tuple[Transformer, dict[str, Vocabulary]]:
         begin=tuple(found.target.number(piece) for piece in found.begin),
         tag=tuple(found.source.number(piece) for piece in found.tag),
     )
+    model = Transformer(config).eval()
+    unique = unique_tensors(model)
     sizes = dict(zip(inventories, (config.source_vocabulary, *[config.target_vocabulary] * 2), strict=True))
     weights = found.weights | {
-        f"{side}_embedding.weight": _rows(found.weights[f"{side}_embedding.weight"], inventory, sizes[side])
+        name: _rows(found.weights[name], inventory, sizes[side])
         for side, inventory in inventories.items()
+        if (name := f"{side}_embedding.weight") in unique
     }
     bias = found.weights["output_bias"][found.target.rows()]
     never = torch.full((config.target_vocabulary - len(bias),), -torch.inf)  # not pieces of the model: never written
     weights["output_bias"] = torch.cat([bias, never])
-    model = Transformer(config).eval()
-    fill(model, {key: weights[key] for key in unique_tensors(model) if key in weights}, "this folder")
+    fill(model, {key: weights[key] for key in unique if key in weights}, "this folder")
     return model, vocabularies
 
 

@@ -50,8 +50,9 @@ def read(folder: Path, source: str | None, target: str | None) -> Foreign:
         return _marian(folder, config, source, target)
     if kind == "m2m_100":
         return _m2m(folder, config, source, target)
+    found = f"a model of type '{kind}'" if kind else f"a {CONFIG} without model_type"
     raise ModelError(
-        f"{folder} holds a model of type '{kind}'; bethink converts 'marian' (MarianMT, OPUS-MT) and 'm2m_100' (M2M-100, NLLB)"
+        f"{folder} holds {found}; bethink converts 'marian' (MarianMT, OPUS-MT) and 'm2m_100' (M2M-100, NLLB)"
     )
 
 
@@ -238,7 +239,8 @@ def weights_of(theirs: Mapping[str, Tensor], config: dict[str, Any], folder: Pat
 def _renamed(theirs: Mapping[str, Tensor], config: dict[str, Any], folder: Path) -> Iterator[tuple[str, Tensor]]:
     def take(ours: str, *names: str) -> Iterator[tuple[str, Tensor]]:
         for kind in ("weight", "bias"):
-            yield f"{ours}.{kind}", torch.cat([_first(theirs, folder, f"{name}.{kind}") for name in names])
+            tensors = [_first(theirs, folder, f"{name}.{kind}") for name in names]
+            yield f"{ours}.{kind}", torch.cat(tensors) if len(tensors) > 1 else tensors[0]  # cat would copy it
 
     for side in ("encoder", "decoder"):
         for n in range(config[f"{side}_layers"]):

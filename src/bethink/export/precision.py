@@ -36,6 +36,7 @@ LARGEST = 127  # of a signed byte; -128 is not used
 MIDDLE = np.array(LARGEST + 1, dtype=np.uint8)  # the zero point of the unsigned rows
 STEP = np.array(1 / LARGEST, dtype=np.float32)  # the scale of a row whose largest value is 1
 WHOLE = 1e-3  # a number so near to a whole one counts as whole
+ROWS = 4096  # quantised at a time, so that a large embedding needs little memory beside itself
 
 
 class Precision(Protocol):
@@ -80,6 +81,12 @@ def quantised(weight: Array) -> tuple[Array, Array]:
 
     Weights that were restored from bytes become the same bytes and scales again.
     """
+    parts = [_quantised(weight[start : start + ROWS]) for start in range(0, len(weight), ROWS)]
+    whole, scales = (np.concatenate(each) for each in zip(*parts, strict=True))
+    return whole, scales
+
+
+def _quantised(weight: Array) -> tuple[Array, Array]:
     pairs = np.append(weight, np.zeros((len(weight), weight.shape[1] % 2), weight.dtype), axis=1).reshape(
         len(weight), -1, 2
     )

@@ -86,7 +86,7 @@ def parse(text: str) -> Policy:
 
 
 def load(text: str) -> Policy:
-    """Like `parse`, for whoever runs the program: `mymodule:MyPolicy,k=3` imports mymodule from this folder or the path."""
+    """Like `parse`, but imports code: `mymodule:MyPolicy,k=3` loads mymodule from this folder or the path. Not for text from others."""
     name, _ = _split(text)
     module, _, attribute = name.partition(":")
     if name not in RULES and module.replace(".", "").isidentifier() and attribute.isidentifier():

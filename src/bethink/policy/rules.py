@@ -20,7 +20,7 @@ REASONS = {
     "policy": "decided by the policy",
     "scheduled": "on schedule: {value} read, {threshold} required",
     "sure": "sure enough: {value:.0%}, {threshold:.0%} required",
-    "stable": "likely to stay: {value:.0%}, {threshold:.0%} required",
+    "stable": "likely to stay right: {value:.0%}, {threshold:.0%} required",
     "evidence": "translates {evidence}",
     "no_threshold": "no evidence is required",
     "put_off_limit": "put off {value}×, the most allowed",
@@ -34,7 +34,7 @@ REASONS = {
     "half_word": "reads the source word to its end",
     "whole_sentence": "waits for the end of the sentence",
     "unsure": "not sure enough: {value:.0%}, {threshold:.0%} required",
-    "unstable": "may still change: {value:.0%} likely to stay, {threshold:.0%} required",
+    "unstable": "may turn out wrong: {value:.0%} likely to stay right, {threshold:.0%} required",
     "no_evidence": "would translate nothing clearly enough",
     "early_end": "the model would end here, but the source goes on",
 }
@@ -44,7 +44,7 @@ SHARE = {"least": 0, "most": 1, "slider": (0, 1, 0.02), "ends": ("bolder", "sure
 RATE = {"least": 0.01, "slider": (0.8, 2, 0.1), "ends": ("faster", "slower")}
 PATIENCE = {"ends": ("hasty", "patient")}
 UNIT = {"choices": ("token", "word"), "terse": True}
-COUNTED = "What READ takes and k, r and rate count. Words need a vocabulary that marks the end of words."
+COUNTED = "What READ takes, and what k, r and rate count."
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Weighing(Policy):
     right once the whole source is known, with a probability of at least rho. The threshold falls with every token read, to a
     third of rho after r of them, where any candidate is written.
 
-    With care, the threshold never falls below it: a candidate that is less likely to stay waits for the end of the sentence, even
+    With care, the threshold never falls below it: a candidate that is less likely to stay right waits for the end of the sentence, even
     beyond r, because a wrong word cannot be taken back. It also decides only when a source word has been read with all its tokens.
     """
 
@@ -137,11 +137,11 @@ class Weighing(Policy):
         **PATIENCE,
     )
     rate: float = setting(1.2, "Rate", "Source tokens read for each token written.", **RATE)
-    rho: float = setting(0.9, "Sureness ρ", "How likely to stay a word must be to be written at once.", **SHARE)
+    rho: float = setting(0.9, "Sureness ρ", "How likely a word must be to stay right, to be written at once.", **SHARE)
     care: float = setting(
         0.0,
         "Care",
-        "How likely to stay a word must be to be written before the sentence ends; 0 writes any word after r tokens.",
+        "How likely a word must be to stay right, to be written before the sentence ends; 0 writes any word after r tokens.",
         terse=True,
         **SHARE | {"ends": ("quick", "careful")},
     )
@@ -253,7 +253,7 @@ def scheduled(k: int, rate: float, progress: Progress) -> int:
 
 
 def judged(code: str, value: float, threshold: float) -> Decision:
-    """WRITE what is `code` enough, READ on while it is un-`code`."""
+    """WRITE with the reason `sure` if the value reaches the threshold, otherwise READ with `unsure`; so for other codes."""
     return (WRITE if value >= threshold else READ).because(
         code if value >= threshold else f"un{code}", value, threshold
     )

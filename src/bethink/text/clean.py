@@ -3,7 +3,8 @@
 All cleaning is local to one whitespace-delimited word, so it waits for nothing but the end of that word: Unicode NFC, control
 and invisible characters removed, entities (`&amp;`) unescaped, tags (`<b>`, `<br/>`) removed. The one exception is a tag with
 attributes (`<font color="red">`): a word that ends in `<name` waits while the following words continue a tag. A lone `<` or `&`
-is text. A run of more than LONGEST_WORD characters without white space is cut.
+is text. A run of more than LONGEST_WORD characters without white space is cut and, where sentences are asked for, a run in a
+script without spaces also after each sentence.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import html
 import re
 import unicodedata
 from collections.abc import Iterator
+
+from bethink.text.sentences import unspaced_end
 
 LONGEST_WORD = 256  # characters
 
@@ -65,7 +68,9 @@ def _is_clean(text: str) -> bool:
 class Cleaner:
     """Takes raw text in any chunks; yields each clean word once it is complete, and LINE_END at each line end."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, sentences: bool = False) -> None:
+        """`sentences`: end a word where a sentence ends and the next follows without white space."""
+        self._sentences = sentences
         self._raw = ""  # the word that is not complete yet
         self._tag = ""  # words that may be the beginning of a tag with attributes
 
@@ -89,12 +94,16 @@ class Cleaner:
         yield from self._release()
 
     def _grow(self, chunk: str) -> Iterator[str]:
-        self._raw += chunk
-        if len(self._raw) > LONGEST_WORD:
-            rest = self._raw[LONGEST_WORD:]
-            self._raw = self._raw[:LONGEST_WORD]
+        rest = self._raw + chunk
+        while (end := self._end_of_word(rest)) is not None:
+            self._raw, rest = rest[:end], rest[end:]
             yield from self._complete()
-            self._raw = rest
+        self._raw = rest
+
+    def _end_of_word(self, raw: str) -> int | None:
+        """Where a word ends within this text without white space."""
+        end = unspaced_end(raw[: LONGEST_WORD + 1]) if self._sentences else None
+        return LONGEST_WORD if end is None and len(raw) > LONGEST_WORD else end
 
     def _complete(self) -> Iterator[str]:
         if not self._raw:

@@ -110,7 +110,11 @@ class Copier:
         return f"{parts.before}{parts.copy}{parts.after}" if parts else word
 
     def _is_copied(self, core: str) -> bool:
-        if _ADDRESS.search(core) or (len(core) > LONGEST_READ and not self._spaceless(core)):
+        if _ADDRESS.search(core):
+            return True
+        if self._spaceless(core):
+            return False
+        if len(core) > LONGEST_READ:
             return True
         if any(character.isdigit() for character in core) and len(self._source.encode(core)) >= SPELLED:
             return not (_TIME if _DIGITS.fullmatch(core) else _TRANSLATABLE).search(core)
@@ -123,9 +127,11 @@ class Copier:
         return letters < 2 or any(character.isalnum() for character in unknown)
 
     def _spaceless(self, core: str) -> bool:
-        """Whether these are known letters of a script without capitals; such scripts often put no spaces between words."""
+        """Whether these are mostly known letters of a script without capitals; such scripts often put no spaces between words."""
         letters = [character for character in core if character.isalpha()]
-        return 2 * len(letters) > len(core) and not any(map(_has_case, letters)) and _known(self._source, core)
+        if not letters or any(map(_has_case, letters)):
+            return False
+        return 2 * sum(_known(self._source, letter) for letter in letters) > len(letters)
 
     def _converted(self, core: str) -> str:
         """A number in the way in which the target language writes it."""

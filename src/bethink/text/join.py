@@ -10,7 +10,7 @@ from bethink.text.vocabulary import EOS, Vocabulary
 
 class Joiner:
     """Returns a word once no further id can change it: with its last piece, or, if pieces mark the beginning of words, when the next
-    word begins or whoever pushes says that the word is complete.
+    word begins or the caller says that the word is complete.
 
     The joined results of push and finish equal `vocabulary.decode` of all ids. The first word of a sentence has no space before
     it; the end-of-sentence id, or `finish`, ends the sentence. Where a stand-in comes out, the word is shown that it stands for.

@@ -35,7 +35,8 @@ class Segmenter:
     """Returns each word as soon as white space (or the end) shows that it is complete, and a Boundary after each sentence.
 
     The result depends on the text alone, not on how it was cut. A sentence ends at its punctuation or at a line end. Without either it
-    is cut before it has more than `longest` tokens, at a comma from two thirds of that on.
+    is cut before it has more than `longest` tokens, at a comma from two thirds of that on. In Chinese, Japanese, Burmese and Khmer no
+    space needs to follow a sentence: there, the next character shows that it is complete.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class Segmenter:
         self._vocabulary = vocabulary
         self._longest = longest
         self._copier = copier if copier and copier.useful else None
-        self._cleaner = Cleaner()
+        self._cleaner = Cleaner(sentences=not by_line)
         self._terms = TermFinder(self._copier.glossary) if self._copier and self._copier.glossary else None
         self._by_line = by_line
         self._held: Beginning | None = None  # words that wait until it is clear whether there is anything to translate

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 
-_OPENERS = "\"'“”„‚‘«»‹›([{¿¡*_"
+_OPENERS = "\"'“”„‚‘«»‹›([{¿¡*_「『（【《"
 _BRACKETS = ")]}"
-_CLOSERS = "\"'”“’‘»«›‹*_" + _BRACKETS
-_FINAL_MARKS = "!?…。！？｡‽⁇⁈⁉‼؟।"
+_CLOSERS = "\"'”“’‘»«›‹*_」』）】》" + _BRACKETS
+_UNSPACED_MARKS = "。！？｡။។"  # Chinese, Japanese, Burmese, Khmer: mostly no space follows
+_FINAL_MARKS = "!?…‽⁇⁈⁉‼؟।۔።։" + _UNSPACED_MARKS
 _CLAUSE_MARKS = ",;:–—،，；："
 
 _NO_END = re.compile(
@@ -28,6 +29,8 @@ _ABBREVIATIONS = frozenset(
     + """Adm Ave Blvd Bros Capt Cmdr Co Col Corp Dec Dept Ed Eds Eq Esq Fig Figs Ft Gen Gov Hon Inc Jr Lt Ltd Maj Messrs Mr Mrs Ms Mt
     Mx No Nos Oct Ph.D Pres Rep Rev Sec Sen Sgt Sr Supt Vol Vols al approx assoc cf cont est incl pp viz vs""".split()
 )
+_AFTER = re.escape(_FINAL_MARKS + "\"'”’»›」』）】》" + _BRACKETS)  # here “ and ‘ open what follows
+_UNSPACED_END = re.compile(rf"[{_UNSPACED_MARKS}][{_AFTER}]*(?=[^{_AFTER}])")
 _ANSWERS = frozenset({"No"})  # an abbreviation inside a sentence, a whole sentence at its start
 _LIST_ENDS = frozenset({"etc", "ff", "usf", "usw"})  # mostly end a sentence, but not inside brackets
 
@@ -41,6 +44,12 @@ def ends_sentence(word: str, *, first: bool = False) -> bool:
     if core[-1] in _FINAL_MARKS or core.endswith(".."):
         return True
     return core[-1] == "." and _full_stop_ends(core[:-1].lstrip(_OPENERS), closing, first)
+
+
+def unspaced_end(text: str) -> int | None:
+    """Where the first sentence ends that another one follows without a space; it takes the next character to know."""
+    found = _UNSPACED_END.search(text)
+    return found.end() if found else None
 
 
 def ends_clause(word: str) -> bool:

@@ -55,7 +55,7 @@ function facts(sentence, word) {
   /** @type {[string, string][]} */
   const known = [["heard", sentence.done ? `${word.heard} of ${sentence.source.length} words` : words(word.heard)]];
   if (word.confidence !== null) known.push(["sure", `${Math.round(100 * word.confidence)}%`]);
-  if (word.stability !== null) known.push(["likely to stay", `${Math.round(100 * word.stability)}%`]);
+  if (word.stability !== null) known.push(["stays right", `${Math.round(100 * word.stability)}%`]);
   if (word.deferred) known.push(["put off", `${word.deferred}×`]);
   known.push(["after", seconds(word.lag)]);
   return known;
