@@ -123,6 +123,11 @@ def test_what_follows_a_name_belongs_to_it(vocabulary: SentencePieces) -> None:
     ]
 
 
+def test_a_number_ends_a_name(vocabulary: SentencePieces) -> None:
+    text = "Dann hat Frau Merkel in Berlin 1.250 Wärmepumpen gekauft."
+    assert noticed(text, "de", vocabulary) == {"Merkel": "name", "Berlin": "name", "1.250": "number"}
+
+
 def test_a_list_of_words_says_nothing_about_names() -> None:
     text = "Wir reden über Menschen in Kiew."
     assert noticed(text, "de", Words(["Menschen", "Kiew"])) == noticed(text, "de")  # type: ignore[arg-type]

@@ -107,10 +107,11 @@ class Noticer:
         before, self._before = "" if first else self._before, word
         begins, self._begins = self._begins, first
         core = word.strip(_EDGES)
-        if is_number(core):
-            return "number"
-        if not core[:1].isupper():
+        numeric = is_number(core)
+        if numeric or not core[:1].isupper():
             self._named = False
+        if numeric:
+            return "number"
         if first or not core[:1].isupper() or core in ("I", "") or core.startswith(("I'", "I’")):
             return None
         if not self._nouns:
