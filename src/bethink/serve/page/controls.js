@@ -64,6 +64,7 @@ function wireTranscript(app) {
     app.following = !$("welcome").hidden || scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
     $("jump").hidden = app.following;
   });
+  new ResizeObserver(() => app.follow()).observe(scroll); // before the scroll event that a smaller window causes
   $("jump").addEventListener("click", () => {
     app.following = true;
     app.follow();
