@@ -163,8 +163,28 @@ def test_a_restart_changes_nothing(
     page.wait_for_function("() => document.querySelectorAll('#text p').length === 3")
     assert text(page).startswith(before)
     speaker.page.locator("#room").click()
+    speaker.page.once("dialog", lambda dialog: dialog.accept())
     speaker.page.locator("#room-end").click()
     page.locator('#status[data-state="gone"]').wait_for()
+
+
+def test_only_who_confirms_closes_the_room(visit: Any, listen: Callable[..., Any]) -> None:
+    speaker = visit()
+    link = open_room(speaker)
+    assert "this computer only" in speaker.page.locator("#room-local:visible").inner_text()
+    page = listen(link)
+    page.locator('#status[data-state="live"]').wait_for()
+    asked = []
+    speaker.page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    speaker.page.locator("#room-end").click()
+    assert "delete its text" in asked[0]
+    assert speaker.page.locator("#room-link").is_visible()
+    speaker.page.once("dialog", lambda dialog: dialog.accept())
+    token = speaker.page.evaluate("JSON.parse(sessionStorage.getItem('bethink-room')).speaker.split('.')[1]")
+    speaker.page.locator("#room-end").click()
+    page.locator('#status[data-state="gone"]').wait_for()
+    speaker.page.locator("#room-open:visible").wait_for()
+    assert not [url for url in speaker.requests if token in url]  # logs of proxies keep addresses
 
 
 def test_a_listener_chooses_the_language(
