@@ -187,6 +187,33 @@ def test_only_who_confirms_closes_the_room(visit: Any, listen: Callable[..., Any
     assert not [url for url in speaker.requests if token in url]  # logs of proxies keep addresses
 
 
+def test_a_speaker_whose_room_is_gone_is_told_and_goes_on(visit: Any) -> None:
+    speaker = visit()
+    speaker.forgiven = ".*"  # browsers complain about a connection that was refused
+    open_room(speaker)
+    speaker.page.locator("#room-back").click()
+    say(speaker, f"{FIRST} ")
+    speaker.finished(1)
+    speaker.page.evaluate(
+        """async () => {
+            const [name, token] = JSON.parse(sessionStorage.getItem("bethink-room")).speaker.split(".");
+            await fetch(`v1/rooms/${name}`, { method: "DELETE", headers: { Authorization: `Bearer ${token}` } });
+        }"""
+    )
+    before = speaker.translation()
+    say(speaker, f"{SECOND} ")
+    speaker.page.locator('#status[data-state="refused"]').wait_for()
+    assert "the room has ended" in speaker.page.locator("#status").inner_text()
+    assert speaker.translation().startswith(before)
+    speaker.page.locator("#clear").click()
+    speaker.ready()
+    say(speaker, f"{FIRST} ")
+    speaker.finished(1)
+    assert speaker.translation() == before
+    speaker.page.locator("#room").click()
+    speaker.page.locator("#room-open:visible").wait_for()
+
+
 def test_a_listener_chooses_the_language(
     visit: Any, listen: Callable[..., Any], serving: Callable[..., Server], tmp_path: Path
 ) -> None:

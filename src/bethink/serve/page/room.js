@@ -80,6 +80,14 @@ export class Room {
     this.use(null);
   }
 
+  /** The server has no such room any more; what was said in it stays on this page. */
+  gone() {
+    sessionStorage.removeItem(KEY);
+    this.keys = null;
+    this.show();
+    this.notice("The room has ended: the server does not have it any more.");
+  }
+
   /** @param {Keys | null} keys */
   use(keys) {
     this.keys = keys;
