@@ -24,10 +24,10 @@ NOUNS_HAVE_CAPITALS = ("de", "lb")
 _EDGES = ".,;:!?…()[]{}\"'“”„‚‘’«»‹›–—-"
 _CLAUSE = ".,;:!?…–—"  # after such a sign, the word before says nothing
 
-_UNITS = "zwei|zwo|drei|vier|fünf|sechs|sieben|acht|neun"
+_UNITS = "zwei|zwo|drei|drit|vier|fünf|sechs|sieben|acht|neun"
 _TENS = "zehn|zwanzig|dreißig|vierzig|fünfzig|sechzig|siebzig|achtzig|neunzig"
 _GERMAN = re.compile(
-    rf"(?!(?:ein|und)$)(?:ein|und|elf|zwölf|sech|sieb|hundert|tausend|{_UNITS}|{_TENS})+(?:s|mal|ste[nrs]?|te[nrs]?)?"
+    rf"(?!(?:ein|und|einmal)$)(?:ein|und|elf|zwölf|sech|sieb|hundert|tausend|{_UNITS}|{_TENS})+(?:s|mal|ste[nrs]?|te[nrs]?)?"
     r"|null|anderthalb|eineinhalb|dutzende?|(?:million|milliarde|billion)(?:en)?"
 )
 _ENGLISH = re.compile(
