@@ -106,6 +106,10 @@ def test_a_panel_that_opens_leaves_the_newest_words_in_view(visit: Any) -> None:
     near = "() => { const s = document.querySelector('#scroll'); return s.scrollHeight - s.scrollTop - s.clientHeight < 60; }"
     assert page.evaluate(near)
     assert page.locator("#jump").is_hidden()
+    last = page.locator("#rows .target .word").last.bounding_box()
+    box = page.locator("#scroll").bounding_box()
+    assert last["y"] >= box["y"]
+    assert last["y"] + last["height"] <= box["y"] + box["height"]
 
 
 @pytest.mark.parametrize("width", [720, 900, 1100])

@@ -39,9 +39,10 @@ def listen(browser: Any) -> Iterator[Callable[..., Any]]:
     assert [text for text in complaints if not re.search("Failed to load resource|ERR_", text)] == []
 
 
-def open_room(visitor: Any) -> str:
+def open_room(visitor: Any, name: str = "") -> str:
     """As a speaker does; returns the listeners' link."""
     visitor.page.locator("#room").click()
+    visitor.page.locator("#room-name").fill(name)
     visitor.page.locator("#room-open").click()
     visitor.page.locator("#room-link:visible").wait_for()
     link: str = visitor.page.locator("#room-link").get_attribute("href")
@@ -83,7 +84,40 @@ def test_listeners_read_along(visit: Any, listen: Callable[..., Any]) -> None:
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     spoken = early.get_by_role("log", name="Newest sentences")
+    assert spoken.get_attribute("lang") == early.locator("#text").get_attribute("lang")  # the voice that reads it
     assert [one.strip() for one in spoken.locator("p").all_text_contents()] == speaker.translation().split("\n")
+
+
+def test_a_room_has_a_name_and_a_code_for_the_last_row(visit: Any, listen: Callable[..., Any]) -> None:
+    speaker = visit()
+    speaker.forgiven = ".*422"  # the browser complains about the refusal
+    page = speaker.page
+    page.locator("#room").click()
+    assert violations(page) == []
+    page.locator("#room-name").fill("Spring Meeting")
+    page.locator("#room-open").click()
+    page.get_by_text("small letters, digits and single hyphens").wait_for()
+    page.locator("#room-back").click()
+    link = open_room(speaker, "spring-meeting")
+    assert "#spring-meeting." in link
+    listener = listen(link)
+    listener.get_by_role("heading", name="spring-meeting").wait_for()
+    with page.expect_popup() as opened:
+        page.locator("#room-large").click()
+    width = opened.value.evaluate("document.documentElement.getBoundingClientRect().width")
+    assert width >= opened.value.evaluate("innerWidth") > 500
+
+
+def test_forced_colours_show_what_is_pressed(visit: Any, listen: Callable[..., Any]) -> None:
+    page = listen(open_room(visit()), forced_colors="active")
+    ground = "one => getComputedStyle(one).backgroundColor"
+    assert page.locator("#history").evaluate(ground) != page.locator("#doubt").evaluate(ground)
+
+
+def test_a_large_zoom_leaves_room_for_the_text(visit: Any, listen: Callable[..., Any]) -> None:
+    page = listen(open_room(visit()), viewport={"width": 320, "height": 200}, is_mobile=False)
+    assert page.locator("#scroll").bounding_box()["height"] >= 100
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
 def test_what_a_listener_can_set(visit: Any, listen: Callable[..., Any]) -> None:

@@ -267,7 +267,7 @@ def test_captions_and_the_code(server: Running, translator: Translator, speech: 
         (f"&base={server.http}/live/", keys["link"].replace("/listen", "/live/listen")),
     ):
         code = call("GET", f"{room}/qr.svg?token={token}{base}").decode()
-        wanted = segno.make(link, error="m", micro=False).svg_inline(scale=8, border=4, light="#fff")
+        wanted = segno.make(link, error="m", micro=False).svg_inline(border=4, light="#fff")
         assert re.findall(r' d="[^"]+"', code) == re.findall(r' d="[^"]+"', wanted)
     assert status("GET", f"{room}/qr.svg?token={token}&base=https://evil.example") == (403, "origin")
 

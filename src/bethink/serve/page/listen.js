@@ -89,7 +89,7 @@
       select.hidden = about.languages.length < 2;
     }
     const chosen = about.languages.filter((one) => one.model === model)[0] || about.languages[0];
-    $("text").lang = chosen.target;
+    $("text").lang = $("spoken").lang = chosen.target;
     connect();
   }
 

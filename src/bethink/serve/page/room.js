@@ -49,7 +49,8 @@ export class Room {
   async open() {
     const language = sourceLanguage(this.app.model);
     const others = this.app.models.filter((one) => one !== this.app.model && sourceLanguage(one) === language);
-    const body = JSON.stringify({ models: [this.app.model, ...others].map((one) => one.name) });
+    const room = /** @type {HTMLInputElement} */ ($("room-name")).value.trim();
+    const body = JSON.stringify({ room, models: [this.app.model, ...others].map((one) => one.name) });
     const headers = { "Content-Type": "application/json", ...(server.token() ? { Authorization: `Bearer ${server.token()}` } : {}) };
     const answer = await fetch("v1/rooms", { method: "POST", body, headers }).catch(() => null);
     const got = await answer?.json().catch(() => null);
@@ -108,6 +109,7 @@ export class Room {
     for (const kind of ["vtt", "srt"]) /** @type {HTMLAnchorElement} */ ($(`room-${kind}`)).href = this.address(`/captions.${kind}`);
     const base = new URL(".", document.baseURI).href;
     /** @type {HTMLImageElement} */ ($("room-code")).src = this.address("/qr.svg", { base });
+    /** @type {HTMLAnchorElement} */ ($("room-large")).href = this.address("/qr.svg", { base });
     this.count();
   }
 
