@@ -120,6 +120,22 @@ def test_a_large_zoom_leaves_room_for_the_text(visit: Any, listen: Callable[...,
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+def test_a_phone_that_is_turned_shows_the_newest_words(visit: Any, listen: Callable[..., Any]) -> None:
+    speaker = visit()
+    page = listen(open_room(speaker))
+    speaker.page.locator("#room-back").click()
+    say(speaker, f"{FIRST} {SECOND} " * 12)
+    speaker.finished(24)
+    heard(page, speaker.translation())
+    for width, height in ((640, 360), (360, 640)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)
+        last = page.locator("#text p").last.bounding_box()
+        box = page.locator("#scroll").bounding_box()
+        assert box["y"] <= last["y"] + last["height"] <= box["y"] + box["height"]
+    assert page.locator("#now").is_hidden()
+
+
 def test_what_a_listener_can_set(visit: Any, listen: Callable[..., Any]) -> None:
     speaker = visit()
     link = open_room(speaker)
