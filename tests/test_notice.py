@@ -16,7 +16,18 @@ HERE = Path(__file__).parent
     "word",
     [
         *("12", "3,5", "1990er", "A320", "50%", "zwölf", "siebzehn", "Hundert", "dreihundertfünfzig", "einundzwanzig"),
-        *("tausend", "zweiten", "zwanzigsten", "Millionen", "null", "anderthalb", "eins", "sechzehn", "fünfmal"),
+        *(
+            "tausend",
+            "zweiten",
+            "zwanzigsten",
+            "Millionen",
+            "null",
+            "anderthalb",
+            "eins",
+            "sechzehn",
+            "fünfmal",
+            "dritten",
+        ),
         *("seven", "twenty-one", "forty", "nineteen", "hundred", "millions", "zero"),
     ],
 )
@@ -25,7 +36,8 @@ def test_numbers(word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["ein", "eine", "einen", "und", "", "one", "sein", "achten Sie", "Haus", "acht-", "einige", "undicht"]
+    "word",
+    ["ein", "eine", "einen", "und", "", "one", "sein", "einmal", "achten Sie", "Haus", "acht-", "einige", "undicht"],
 )
 def test_no_numbers(word: str) -> None:
     assert not is_number(word) or word == "acht-"
@@ -121,6 +133,11 @@ def test_what_follows_a_name_belongs_to_it(vocabulary: SentencePieces) -> None:
         "Europa",
         "Gdynia,",
     ]
+
+
+def test_a_number_ends_a_name(vocabulary: SentencePieces) -> None:
+    text = "Dann hat Frau Merkel in Berlin 1.250 Wärmepumpen gekauft."
+    assert noticed(text, "de", vocabulary) == {"Merkel": "name", "Berlin": "name", "1.250": "number"}
 
 
 def test_a_list_of_words_says_nothing_about_names() -> None:

@@ -55,6 +55,7 @@ def take_room(browser: Any, url: str) -> None:
     """The speaker's dialog, a listener's phone and the captions for OBS."""
     page = opened(browser, url, **DESK)
     page.locator("#room").click()
+    page.locator("#room-name").fill("spring-meeting")
     page.locator("#room-open").click()
     page.locator("#room-link:visible").wait_for()
     shoot(page, "page-room")

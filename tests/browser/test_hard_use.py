@@ -96,6 +96,22 @@ def test_a_large_zoom_leaves_room_for_the_transcript(visit: Any) -> None:
     assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
+def test_a_panel_that_opens_leaves_the_newest_words_in_view(visit: Any) -> None:
+    visitor = visit(viewport={"width": 360, "height": 640})
+    page = visitor.page
+    page.locator("#composer").fill(f"{FIRST} " * 4)
+    visitor.finished(4)
+    page.locator("#tune").click()
+    page.wait_for_timeout(300)
+    near = "() => { const s = document.querySelector('#scroll'); return s.scrollHeight - s.scrollTop - s.clientHeight < 60; }"
+    assert page.evaluate(near)
+    assert page.locator("#jump").is_hidden()
+    last = page.locator("#rows .target .word").last.bounding_box()
+    box = page.locator("#scroll").bounding_box()
+    assert last["y"] >= box["y"]
+    assert last["y"] + last["height"] <= box["y"] + box["height"]
+
+
 @pytest.mark.parametrize("width", [720, 900, 1100])
 def test_all_buttons_are_in_the_window(visit: Any, width: int) -> None:
     page = visit(viewport={"width": width, "height": 700}).page

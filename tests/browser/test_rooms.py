@@ -39,9 +39,10 @@ def listen(browser: Any) -> Iterator[Callable[..., Any]]:
     assert [text for text in complaints if not re.search("Failed to load resource|ERR_", text)] == []
 
 
-def open_room(visitor: Any) -> str:
+def open_room(visitor: Any, name: str = "") -> str:
     """As a speaker does; returns the listeners' link."""
     visitor.page.locator("#room").click()
+    visitor.page.locator("#room-name").fill(name)
     visitor.page.locator("#room-open").click()
     visitor.page.locator("#room-link:visible").wait_for()
     link: str = visitor.page.locator("#room-link").get_attribute("href")
@@ -83,7 +84,56 @@ def test_listeners_read_along(visit: Any, listen: Callable[..., Any]) -> None:
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     spoken = early.get_by_role("log", name="Newest sentences")
+    assert spoken.get_attribute("lang") == early.locator("#text").get_attribute("lang")  # the voice that reads it
     assert [one.strip() for one in spoken.locator("p").all_text_contents()] == speaker.translation().split("\n")
+
+
+def test_a_room_has_a_name_and_a_code_for_the_last_row(visit: Any, listen: Callable[..., Any]) -> None:
+    speaker = visit()
+    speaker.forgiven = ".*422"  # the browser complains about the refusal
+    page = speaker.page
+    page.locator("#room").click()
+    assert violations(page) == []
+    page.locator("#room-name").fill("Spring Meeting")
+    page.locator("#room-open").click()
+    page.get_by_text("small letters, digits and single hyphens").wait_for()
+    page.locator("#room-back").click()
+    link = open_room(speaker, "spring-meeting")
+    assert "#spring-meeting." in link
+    listener = listen(link)
+    listener.get_by_role("heading", name="spring-meeting").wait_for()
+    with page.expect_popup() as opened:
+        page.locator("#room-large").click()
+    width = opened.value.evaluate("document.documentElement.getBoundingClientRect().width")
+    assert width >= opened.value.evaluate("innerWidth") > 500
+
+
+def test_forced_colours_show_what_is_pressed(visit: Any, listen: Callable[..., Any]) -> None:
+    page = listen(open_room(visit()), forced_colors="active")
+    ground = "one => getComputedStyle(one).backgroundColor"
+    assert page.locator("#history").evaluate(ground) != page.locator("#doubt").evaluate(ground)
+
+
+def test_a_large_zoom_leaves_room_for_the_text(visit: Any, listen: Callable[..., Any]) -> None:
+    page = listen(open_room(visit()), viewport={"width": 320, "height": 200}, is_mobile=False)
+    assert page.locator("#scroll").bounding_box()["height"] >= 100
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+
+
+def test_a_phone_that_is_turned_shows_the_newest_words(visit: Any, listen: Callable[..., Any]) -> None:
+    speaker = visit()
+    page = listen(open_room(speaker))
+    speaker.page.locator("#room-back").click()
+    say(speaker, f"{FIRST} {SECOND} " * 12)
+    speaker.finished(24)
+    heard(page, speaker.translation())
+    for width, height in ((640, 360), (360, 640)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_timeout(300)
+        last = page.locator("#text p").last.bounding_box()
+        box = page.locator("#scroll").bounding_box()
+        assert box["y"] <= last["y"] + last["height"] <= box["y"] + box["height"]
+    assert page.locator("#now").is_hidden()
 
 
 def test_what_a_listener_can_set(visit: Any, listen: Callable[..., Any]) -> None:
@@ -163,8 +213,55 @@ def test_a_restart_changes_nothing(
     page.wait_for_function("() => document.querySelectorAll('#text p').length === 3")
     assert text(page).startswith(before)
     speaker.page.locator("#room").click()
+    speaker.page.once("dialog", lambda dialog: dialog.accept())
     speaker.page.locator("#room-end").click()
     page.locator('#status[data-state="gone"]').wait_for()
+
+
+def test_only_who_confirms_closes_the_room(visit: Any, listen: Callable[..., Any]) -> None:
+    speaker = visit()
+    link = open_room(speaker)
+    assert "this computer only" in speaker.page.locator("#room-local:visible").inner_text()
+    page = listen(link)
+    page.locator('#status[data-state="live"]').wait_for()
+    asked = []
+    speaker.page.once("dialog", lambda dialog: (asked.append(dialog.message), dialog.dismiss()))
+    speaker.page.locator("#room-end").click()
+    assert "delete its text" in asked[0]
+    assert speaker.page.locator("#room-link").is_visible()
+    speaker.page.once("dialog", lambda dialog: dialog.accept())
+    token = speaker.page.evaluate("JSON.parse(sessionStorage.getItem('bethink-room')).speaker.split('.')[1]")
+    speaker.page.locator("#room-end").click()
+    page.locator('#status[data-state="gone"]').wait_for()
+    speaker.page.locator("#room-open:visible").wait_for()
+    assert not [url for url in speaker.requests if token in url]  # logs of proxies keep addresses
+
+
+def test_a_speaker_whose_room_is_gone_is_told_and_goes_on(visit: Any) -> None:
+    speaker = visit()
+    speaker.forgiven = ".*"  # browsers complain about a connection that was refused
+    open_room(speaker)
+    speaker.page.locator("#room-back").click()
+    say(speaker, f"{FIRST} ")
+    speaker.finished(1)
+    speaker.page.evaluate(
+        """async () => {
+            const [name, token] = JSON.parse(sessionStorage.getItem("bethink-room")).speaker.split(".");
+            await fetch(`v1/rooms/${name}`, { method: "DELETE", headers: { Authorization: `Bearer ${token}` } });
+        }"""
+    )
+    before = speaker.translation()
+    say(speaker, f"{SECOND} ")
+    speaker.page.locator('#status[data-state="refused"]').wait_for()
+    assert "the room has ended" in speaker.page.locator("#status").inner_text()
+    assert speaker.translation().startswith(before)
+    speaker.page.locator("#clear").click()
+    speaker.ready()
+    say(speaker, f"{FIRST} ")
+    speaker.finished(1)
+    assert speaker.translation() == before
+    speaker.page.locator("#room").click()
+    speaker.page.locator("#room-open:visible").wait_for()
 
 
 def test_a_listener_chooses_the_language(

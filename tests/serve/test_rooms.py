@@ -7,6 +7,8 @@ import json
 import logging
 import re
 import socket
+import subprocess
+import sys
 import time
 import urllib.error
 from pathlib import Path
@@ -62,6 +64,22 @@ def test_everybody_sees_the_same_words(server: Running, translator: Translator, 
     assert words == translator.translate(speech)
     assert {listener.text for listener in listeners} == {words}
     assert all(n in {event[0] for event in listeners[0].events} for n, _ in listeners[-1].events)
+
+
+def test_the_example_that_speaks_in_a_room(server: Running, translator: Translator, speech: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, Path(__file__).parents[2] / "examples" / "speak.py", server.http],
+        input=speech.encode(),
+        capture_output=True,
+        check=True,
+        timeout=60,
+    )
+    assert ran.stdout.decode() == translator.translate(speech) + "\n"
+    key = re.search(r"#(\S+)", ran.stderr.decode())
+    assert key
+    listener = Listener(server.port, key[1])
+    play(listener.run)
+    assert listener.text == translator.translate(speech)
 
 
 def test_a_second_text_goes_on_after_the_first(server: Running, speech: str) -> None:
@@ -249,7 +267,7 @@ def test_captions_and_the_code(server: Running, translator: Translator, speech: 
         (f"&base={server.http}/live/", keys["link"].replace("/listen", "/live/listen")),
     ):
         code = call("GET", f"{room}/qr.svg?token={token}{base}").decode()
-        wanted = segno.make(link, error="m", micro=False).svg_inline(scale=8, border=4, light="#fff")
+        wanted = segno.make(link, error="m", micro=False).svg_inline(border=4, light="#fff")
         assert re.findall(r' d="[^"]+"', code) == re.findall(r' d="[^"]+"', wanted)
     assert status("GET", f"{room}/qr.svg?token={token}&base=https://evil.example") == (403, "origin")
 

@@ -179,7 +179,7 @@ def _add_listening(router: APIRouter, service: Service) -> None:
         link = f"{(base or str(request.base_url)).rstrip('/')}/{PAGE}#{there.name}.{token}"
         out = io.BytesIO()
         segno.make(link, error="m", micro=False).save(
-            out, kind="svg", scale=8, border=4, light="#fff", title=f"Listen to {there.name}", xmldecl=False
+            out, kind="svg", border=4, light="#fff", title=f"Listen to {there.name}", xmldecl=False, omitsize=True
         )
         return Response(out.getvalue(), media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 

@@ -24,10 +24,10 @@ NOUNS_HAVE_CAPITALS = ("de", "lb")
 _EDGES = ".,;:!?…()[]{}\"'“”„‚‘’«»‹›–—-"
 _CLAUSE = ".,;:!?…–—"  # after such a sign, the word before says nothing
 
-_UNITS = "zwei|zwo|drei|vier|fünf|sechs|sieben|acht|neun"
+_UNITS = "zwei|zwo|drei|drit|vier|fünf|sechs|sieben|acht|neun"
 _TENS = "zehn|zwanzig|dreißig|vierzig|fünfzig|sechzig|siebzig|achtzig|neunzig"
 _GERMAN = re.compile(
-    rf"(?!(?:ein|und)$)(?:ein|und|elf|zwölf|sech|sieb|hundert|tausend|{_UNITS}|{_TENS})+(?:s|mal|ste[nrs]?|te[nrs]?)?"
+    rf"(?!(?:ein|und|einmal)$)(?:ein|und|elf|zwölf|sech|sieb|hundert|tausend|{_UNITS}|{_TENS})+(?:s|mal|ste[nrs]?|te[nrs]?)?"
     r"|null|anderthalb|eineinhalb|dutzende?|(?:million|milliarde|billion)(?:en)?"
 )
 _ENGLISH = re.compile(
@@ -107,10 +107,11 @@ class Noticer:
         before, self._before = "" if first else self._before, word
         begins, self._begins = self._begins, first
         core = word.strip(_EDGES)
-        if is_number(core):
-            return "number"
-        if not core[:1].isupper():
+        numeric = is_number(core)
+        if numeric or not core[:1].isupper():
             self._named = False
+        if numeric:
+            return "number"
         if first or not core[:1].isupper() or core in ("I", "") or core.startswith(("I'", "I’")):
             return None
         if not self._nouns:

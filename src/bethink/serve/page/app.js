@@ -178,6 +178,10 @@ export class App {
 
   /** @param {string} state @param {string} detail */
   state(state, detail) {
+    if (state === "refused" && this.session.connection.reason === "room") {
+      this.room.gone();
+      detail = "the room has ended; New begins a text without it";
+    }
     $("status").dataset.state = state;
     $("status-text").textContent = detail;
     this.refresh();

@@ -60,10 +60,16 @@ function wireInput(app) {
 /** @param {App} app */
 function wireTranscript(app) {
   const scroll = $("scroll");
+  let height = 0;
   scroll.addEventListener("scroll", () => {
+    if (scroll.clientHeight !== height) return; // a panel opened; the reader did not scroll
     app.following = !$("welcome").hidden || scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 60;
     $("jump").hidden = app.following;
   });
+  new ResizeObserver(() => {
+    height = scroll.clientHeight;
+    app.follow();
+  }).observe(scroll);
   $("jump").addEventListener("click", () => {
     app.following = true;
     app.follow();

@@ -20,6 +20,7 @@
   let watch = 0;
   let frame = 0;
   let following = true;
+  let place = 0; // where the text was scrolled to
   let sentences = []; // texts, in order
   let open = null; // {number, node} of the newest sentence
   let fading = 0;
@@ -89,7 +90,7 @@
       select.hidden = about.languages.length < 2;
     }
     const chosen = about.languages.filter((one) => one.model === model)[0] || about.languages[0];
-    $("text").lang = chosen.target;
+    $("text").lang = $("spoken").lang = chosen.target;
     connect();
   }
 
@@ -170,6 +171,7 @@
     frame = 0;
     const box = $("scroll");
     if (following) box.scrollTop = Math.max(0, bottom() - box.clientHeight * 0.75);
+    place = box.scrollTop;
     $("now").hidden = following;
   }
 
@@ -250,7 +252,9 @@
     };
     $("scroll").onscroll = () => {
       const box = $("scroll");
-      following = box.scrollTop + box.clientHeight > bottom() - 20;
+      if (box.scrollTop + box.clientHeight > bottom() - 20) following = true;
+      else if (box.scrollTop < place) following = false; // not if it is only that many words came at once
+      place = box.scrollTop;
       $("now").hidden = following;
     };
     $("language").onchange = () => {
@@ -263,6 +267,7 @@
     };
     window.addEventListener("hashchange", () => location.reload());
     window.addEventListener("online", ask);
+    window.addEventListener("resize", follow); // a phone that is turned
     document.addEventListener("visibilitychange", () => document.hidden || awake());
   }
 

@@ -9,6 +9,7 @@ import * as server from "./server.js";
 
 const KEY = "bethink-room"; // in this tab's storage only, so that a reload goes on in the same room
 const COUNT = 5000; // ms between looks at how many listen
+const LOCAL = /^(localhost|.*\.localhost|127\..*|\[::1\])$/; // hosts that are this computer
 
 export class Room {
   /** @param {import("./app.js").App} app */
@@ -39,16 +40,17 @@ export class Room {
     return new URL(`listen.html#${this.keys?.listener}`, document.baseURI).href;
   }
 
-  /** @param {"speaker" | "listener"} who @param {string} [path] @param {Record<string, string>} [more] */
-  address(who, path = "", more = {}) {
-    const [name, token] = (this.keys?.[who] ?? "").split(".");
+  /** @param {string} [path] @param {Record<string, string>} [more] */
+  address(path = "", more = {}) {
+    const [name, token] = (this.keys?.listener ?? "").split(".");
     return `v1/rooms/${name}${path}?${new URLSearchParams({ token, ...more })}`;
   }
 
   async open() {
     const language = sourceLanguage(this.app.model);
     const others = this.app.models.filter((one) => one !== this.app.model && sourceLanguage(one) === language);
-    const body = JSON.stringify({ models: [this.app.model, ...others].map((one) => one.name) });
+    const room = /** @type {HTMLInputElement} */ ($("room-name")).value.trim();
+    const body = JSON.stringify({ room, models: [this.app.model, ...others].map((one) => one.name) });
     const headers = { "Content-Type": "application/json", ...(server.token() ? { Authorization: `Bearer ${server.token()}` } : {}) };
     const answer = await fetch("v1/rooms", { method: "POST", body, headers }).catch(() => null);
     const got = await answer?.json().catch(() => null);
@@ -61,18 +63,30 @@ export class Room {
   async restore() {
     this.keys = JSON.parse(sessionStorage.getItem(KEY) ?? "null");
     if (!this.keys) return;
-    const answer = await fetch(this.address("listener")).catch(() => null);
+    const answer = await fetch(this.address()).catch(() => null);
     if (answer?.status === 404) this.leave();
   }
 
+  /** The speaker's token is in no address: those are kept in the logs of proxies. */
   async end() {
-    await fetch(this.address("speaker"), { method: "DELETE" }).catch(() => null);
-    this.leave();
+    if (!this.keys || !confirm("Close the room for all listeners and delete its text?")) return;
+    const headers = { Authorization: `Bearer ${this.keys.speaker.split(".")[1]}` };
+    const answer = await fetch(`v1/rooms/${this.keys.room}`, { method: "DELETE", headers }).catch(() => null);
+    if (answer?.ok || answer?.status === 404) this.leave();
+    else this.notice("The server does not answer; the room is still open. Try again.");
   }
 
   leave() {
     sessionStorage.removeItem(KEY);
     this.use(null);
+  }
+
+  /** The server has no such room any more; what was said in it stays on this page. */
+  gone() {
+    sessionStorage.removeItem(KEY);
+    this.keys = null;
+    this.show();
+    this.notice("The room has ended: the server does not have it any more.");
   }
 
   /** @param {Keys | null} keys */
@@ -90,16 +104,18 @@ export class Room {
     if (!this.keys) return;
     const link = /** @type {HTMLAnchorElement} */ ($("room-link"));
     link.href = link.textContent = this.link;
+    $("room-local").hidden = !LOCAL.test(location.hostname);
     /** @type {HTMLAnchorElement} */ ($("room-obs")).href = this.link.replace("listen.html", "listen.html?view=captions&size=48&lines=2");
-    for (const kind of ["vtt", "srt"]) /** @type {HTMLAnchorElement} */ ($(`room-${kind}`)).href = this.address("listener", `/captions.${kind}`);
+    for (const kind of ["vtt", "srt"]) /** @type {HTMLAnchorElement} */ ($(`room-${kind}`)).href = this.address(`/captions.${kind}`);
     const base = new URL(".", document.baseURI).href;
-    /** @type {HTMLImageElement} */ ($("room-code")).src = this.address("listener", "/qr.svg", { base });
+    /** @type {HTMLImageElement} */ ($("room-code")).src = this.address("/qr.svg", { base });
+    /** @type {HTMLAnchorElement} */ ($("room-large")).href = this.address("/qr.svg", { base });
     this.count();
   }
 
   async count() {
     if (!this.keys) return;
-    const answer = await fetch(this.address("listener")).catch(() => null);
+    const answer = await fetch(this.address()).catch(() => null);
     const about = answer?.ok ? await answer.json() : null;
     $("room-count").textContent = about ? `${about.listeners} listening now` : "";
     clearTimeout(this.timer);
