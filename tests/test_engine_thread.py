@@ -107,6 +107,12 @@ def test_a_line_that_breaks_breaks_alone() -> None:
     assert good.error is None
     assert writes(good)
     assert desk.thread.counters().sessions == 1
+    bad.inbox.append((0.0, "more "))  # text that nobody will translate
+    desk.thread.note(bad)
+    for _ in range(60):
+        desk.round()
+    assert not bad.busy
+    assert desk.idle  # so the thread rests
 
 
 def test_what_words_cost_tells_how_many_speakers_there_can_be() -> None:

@@ -116,7 +116,7 @@ class Mailbox:
     @property
     def busy(self) -> bool:
         """Whether the next round can do something for this session."""
-        return not self.full and (self.session.moving or bool(self.inbox))
+        return self.error is None and not self.full and (self.session.moving or bool(self.inbox))
 
     def feed(self) -> None:
         """Feed the session what one round may take, unless a sentence waits for the one before it."""
