@@ -581,7 +581,7 @@ def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Cal
     assert Recipe.load(prepared[3], settings).data.train
 
 
-def test_the_bundled_model_is_trained_further_and_judged(tmp_path: Path, runs: Callable[[str], Any]) -> None:
+def test_the_bundled_model_is_taught_trained_and_judged(tmp_path: Path, runs: Callable[[str], Any]) -> None:
     """The script's own commands, with a small model in place of the bundled one."""
     data = Recipe.load("de-en-live").data
     lines = [" ".join(random.Random(seed).choices("abcdefgh", k=4 + seed % 5)) + " ." for seed in range(60)]
@@ -591,7 +591,8 @@ def test_the_bundled_model_is_trained_further_and_judged(tmp_path: Path, runs: C
                 tmp_path / "corpora" / f"{name}.{side}",
                 lines if name in data.dev else [f"{name} {line}" for line in lines],
             )
-    small, base = [*TINY, "text.size=60"], tmp_path / "base"
+    write(tmp_path / "corpora" / "mono.de", lines[:9])
+    small, base = [*TINY, "text.size=300"], tmp_path / "base"
     for verb, *more in (
         ["prepare", "--data", str(tmp_path / "corpora"), "--out", str(tmp_path / "first")],
         ["train", "--data", str(tmp_path / "first"), "--run", str(base)],
@@ -599,7 +600,7 @@ def test_the_bundled_model_is_trained_further_and_judged(tmp_path: Path, runs: C
         assert cli.main([verb, "de-en-live", *small, *more]) == 0
     short = {"SETTINGS": " ".join(small), "FROM": str(base / "model"), "LINES_JUDGED": "40"}
     commands = recorded(tmp_path, "de-en-live.sh", tmp_path / "corpora", **short)
-    assert [command[2] for command in commands] == ["prepare", "train", "average", "export", "judge"]
+    assert [command[2] for command in commands] == ["prepare", "train", "distill", "train", "train", "export", "judge"]
     for command in commands:
         assert run(runs, command) == 0, command
     assert Folder.open(tmp_path / "runs" / "de-en-live" / "judged").model.judge

@@ -47,3 +47,17 @@ def test_the_toy_language_is_aligned_as_it_was_made(tmp_path: Path) -> None:
         right += sum(each in pair.alignment for each in pairs)
     assert found > 500
     assert right / found > 0.9
+
+
+def test_of_many_pairs_only_some_are_aligned(tmp_path: Path) -> None:
+    pytest.importorskip("eflomal", reason="the 'align' extra is not installed")
+    settings = ["data.align=true", "data.toy=1000", "data.align_most=300"]
+    corpus = Corpus(prepare(Recipe.load("tiny", settings), tmp_path, tmp_path / "data"), "train")
+    links = [corpus.source.padded_links(np.array([n])) for n in range(len(corpus))]
+    aligned = [n for n, found in enumerate(links) if found is not None and found.any()]
+    assert len(aligned) == 300
+    for n in aligned:
+        found = links[n]
+        assert found is not None
+        assert found[0, -1] == corpus.target.lengths[n]  # end to end
+        assert found.max() <= corpus.target.lengths[n]

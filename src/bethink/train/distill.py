@@ -132,7 +132,8 @@ def distill_data(
 def _encoded(teacher: Teacher, text: Path) -> list[Tokens]:
     """The lines of a text of the source language as ids, each ending in EOS."""
     packer = Packer(teacher.folder.source)
-    return [np.array(packer.encode(line)[: LONGEST - LONGEST_PROMPT]) for line in read_lines(text)]
+    most = LONGEST - LONGEST_PROMPT - 1
+    return [np.array([*packer.encode(line)[:-1][:most], EOS]) for line in read_lines(text)]
 
 
 def _sentence(side: Any, number: int) -> Tokens:

@@ -89,42 +89,47 @@ def _places(old: int, new: int) -> Iterator[tuple[int, bool]]:
 def _embeddings(
     learned: Mapping[str, Tensor], old: Folder, new: Mapping[str, Vocabulary], corpus: Corpus, config: ModelConfig
 ) -> dict[str, Tensor]:
-    if all(alike(vocabulary, getattr(old, side)) for side, vocabulary in new.items()):
-        return {name: learned[name] for name in EMBEDDINGS}
     words = {side: _words(getattr(corpus, side), new[side]) for side in new}
     if config.share == "all":
         words = dict.fromkeys(words, words["source"] + words["target"])
     shares = {side: _shares(new[side], getattr(old, side), words[side]) for side in new}
-    return {name: shares[side] @ learned[name] for name, side in EMBEDDINGS.items()}
+    return {name: _mixed(learned[name], *shares[side], len(new[side])) for name, side in EMBEDDINGS.items()}
+
+
+def _mixed(table: Tensor, pairs: Tensor, shares: Tensor, size: int) -> Tensor:
+    """The sum of an old table's rows by their shares, for each new token."""
+    return table.new_zeros(size, table.shape[1]).index_add(0, pairs[0], shares[:, None] * table[pairs[1]])
 
 
 def _words(side: Side, vocabulary: Vocabulary) -> Counter[str]:
-    """How often the words of the data occur."""
-    counts: Counter[str] = Counter()
-    for start, end in itertools.pairwise(side.offsets[: SENTENCES + 1].tolist()):
-        counts.update(vocabulary.decode(side.ids[start:end].tolist()).split())
-    return counts
+    """How often words occur in a sample of the data."""
+    count = len(side.lengths)
+    drawn = np.random.default_rng(1).choice(count, min(count, SENTENCES), replace=False)
+    ids = (side.ids[side.offsets[n] : side.offsets[n + 1]].tolist() for n in drawn)
+    return Counter(word for sentence in ids for word in vocabulary.decode(sentence).split())
 
 
-def _shares(new: Vocabulary, old: Vocabulary, words: Counter[str]) -> Tensor:
-    """New x old, sparse: how much of each new token the old tokens make up, by the letters that they have in common."""
-    common: Counter[tuple[int, int]] = Counter()
+def _shares(new: Vocabulary, old: Vocabulary, words: Counter[str]) -> tuple[Tensor, Tensor]:
+    """Pairs of a new and an old token, 2 x pairs, and how much of the new one the old one makes up, by their common letters."""
+    if alike(new, old):
+        return torch.arange(len(new)).expand(2, -1), torch.ones(len(new))
+    common: Counter[tuple[int, int]] = Counter((token, token) for token in (PAD, EOS, UNK))
     mine, theirs = _Spans(new), _Spans(old)
     for word, count in words.items():
         for (token, start, end), (other, first, last) in itertools.product(mine(word), theirs(word)):
-            if (letters := min(end, last) - max(start, first)) > 0:
+            if token != UNK and (letters := min(end, last) - max(start, first)) > 0:
                 common[token, other] += count * letters
+    pieces = {old.piece(token): token for token in range(len(old))} if new.kind == old.kind else {}
     seen = {token for token, _ in common}
-    for token in (token for token in range(len(new)) if token not in seen):
+    for token in (token for token in range(len(new)) if token not in seen):  # in no word of the sample
         text = new.decode([token]).strip()
-        common.update((token, other) for other in (old.encode(text) if text else (UNK,)))
-    for token in (PAD, EOS, UNK):
-        common = Counter({pair: count for pair, count in common.items() if pair[0] != token}) | Counter(
-            [(token, token)]
+        same = pieces.get(new.piece(token))
+        common.update(
+            (token, other) for other in ((same,) if same is not None else old.encode(text) if text else (UNK,))
         )
     pairs, counts = torch.tensor(list(common)).T, torch.tensor(list(common.values()), dtype=torch.float32)
     totals = torch.zeros(len(new)).index_add(0, pairs[0], counts)
-    return torch.sparse_coo_tensor(pairs, counts / totals[pairs[0]], (len(new), len(old)), check_invariants=True)
+    return pairs, counts / totals[pairs[0]]
 
 
 class _Spans:
