@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,14 +14,17 @@ from hypothesis import strategies as st
 
 from bethink.engine import Engine
 from bethink.errors import UsageError
+from bethink.export import write
+from bethink.model.config import ModelConfig
 from bethink.policy import Action, parse
 from bethink.serve.models import Model
 from bethink.stream import LONGEST_WORD, Stream
-from bethink.text import EOS, leaves_word
+from bethink.text import EOS, SentencePieces, leaves_word
 from bethink.trace import Step
 from bethink.translator import Translator
 from tests import naive
 from tests.fake import FakeBackend
+from tests.models import SMALL, random_model
 from tests.test_engine import interleaved, outcome, words
 
 SPECS = [
@@ -127,13 +131,27 @@ def test_the_unit_is_part_of_the_text_form_where_it_is_not_the_token() -> None:
     assert str(parse("wait-k:3,unit=token")) == "wait-k:k=3,rate=1.0"
 
 
-def test_who_cannot_tell_where_a_word_ends_refuses_to_count_words(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def beginnings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, not trained, whose vocabulary marks only the beginning of words."""
+    pieces = SentencePieces.load(Path(__file__).parent / "vocabularies" / "word-initial.spm")
+    config = ModelConfig(len(pieces), len(pieces), **SMALL, norm="pre", judge=8)
+    to = tmp_path_factory.mktemp("beginnings") / "model"
+    words = {"source": pieces, "target": pieces}
+    return write(
+        random_model(config, seed=1), words, to, name="beginnings", policy="wait-k:3", about={"precision": "int8"}
+    )
+
+
+def test_who_cannot_tell_where_a_word_ends_refuses_to_count_words(
+    monkeypatch: pytest.MonkeyPatch, beginnings: Path
+) -> None:
     """The graphs of an older version do not say which tokens leave the word before them as it is."""
-    translator = Translator("de-en")
+    translator = Translator(beginnings)
     monkeypatch.setattr(type(translator.backend), "parts_words", False)
     with pytest.raises(UsageError, match="made by an older version of bethink; use unit=token or export the model"):
         translator.served("weigh:k=3,unit=word")
-    model = Model.load("de-en")
+    model = Model.load(str(beginnings))
     monkeypatch.setattr(type(model.translator.backend), "parts_words", False)
     policies = {policy["name"]: policy for policy in model.describe()["policies"]}
     assert "unit" not in [setting["name"] for setting in policies["wait-k"]["settings"]]
@@ -146,9 +164,9 @@ def test_the_unit_is_offered_where_the_model_can_count_words(name: str) -> None:
     assert "unit={unit}" in policies["wait-k"]["spec"]
 
 
-def test_each_word_is_shown_with_its_last_token() -> None:
-    """The bundled model marks only the beginning of words; counting words, it shows a word before the next one is begun."""
-    translator = Translator("de-en")
+def test_each_word_is_shown_with_its_last_token(beginnings: Path) -> None:
+    """Where only the beginning of words is marked, a word is all the same shown before the next one is begun."""
+    translator = Translator(beginnings)
     line = "Der Ausschuss hat gestern beschlossen, den Vorschlag der Kommission abzulehnen, weil er zu teuer ist."
     (translation,) = translator.translate_many([line], "wait-k:2,unit=word")
     seen = ""

@@ -121,7 +121,7 @@ def test_a_glossary_is_bounded() -> None:
 
 # in a translation
 
-PIECES = SentencePieces.load(Path(__file__).parents[1] / "models" / "de-en" / "source.spm")
+PIECES = SentencePieces.load(Path(__file__).parent / "vocabularies" / "word-initial.spm")
 COPIER = Copier(PIECES, PIECES, ("de", "en"))
 TERMS = Glossary(
     {"Wärmepumpe*": "heat pump", "künstliche Intelligenz": "AI", "neue Wärmepumpe": "new one", "EU": "Union"}

@@ -90,8 +90,9 @@ def test_json_has_the_fields_that_help_lists(tmp_path: Path, capsys: pytest.Capt
         (tmp_path / file).write_text(line, encoding="utf-8")
         out = translate(capsys, "--model", model, "--policy", policy, "--json", *more, str(tmp_path / file))
         found |= {field for step in out.splitlines() for field in json.loads(step)}
-    # correction: only with --repair, and where a meaning was lost; attention: only of models without capsules
-    assert found | {"correction", "attention"} == set(FIELDS)
+    # correction: only with --repair, and where a meaning was lost; attention: only of models without capsules; complete: only where the
+    # vocabulary marks the beginning of words
+    assert found | {"correction", "attention", "complete"} == set(FIELDS)
     assert main(["translate", "--help"]) == 0
     listed = capsys.readouterr().out.split("fields of --json")[1].splitlines()[1:]
     assert [line.split()[0] for line in listed] == list(FIELDS)

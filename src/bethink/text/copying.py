@@ -17,9 +17,10 @@ from bethink.text.glossary import Glossary
 from bethink.text.vocabulary import UNK, Vocabulary
 
 # Measured on development text with the bundled model: see docs/method.md.
-NUMBERS = ("450", "650", "250", "350", "950", "550", "750", "850")
-NAMES = ("Eurojust", "Europol", "Galileo", "Frontex", "Natura", "Eurostat", "Euratom", "Kyoto")
+NUMBERS = ("650", "450", "250", "950", "750", "350", "550", "850")
+NAMES = ("Kyoto", "Europol", "Eurostat", "Euratom", "Boston", "Frontex", "Galileo", "Eurojust")
 
+SHORT = 4  # digits of a number that a model knows whose pieces are single digits
 SPELLED = 3  # pieces from which on a word of digits is spelled out rather than known
 MOST_PIECES = 3  # of a stand-in
 LONGEST_READ = 48  # characters of a word without spaces that the model reads
@@ -116,9 +117,15 @@ class Copier:
             return False
         if len(core) > LONGEST_READ:
             return True
-        if any(character.isdigit() for character in core) and len(self._source.encode(core)) >= SPELLED:
+        if self._spells_out(core):
             return not (_TIME if _DIGITS.fullmatch(core) else _TRANSLATABLE).search(core)
         return not _known(self._source, core) and self._is_foreign(core)
+
+    def _spells_out(self, core: str) -> bool:
+        """Whether the model writes this number piece by piece; it knows short ones, and years, even digit by digit."""
+        if not any(character.isdigit() for character in core) or _pieces(self._source, core) < SPELLED:
+            return False
+        return not (core.isdigit() and len(core) <= SHORT and _pieces(self._source, core) == len(core))
 
     def _is_foreign(self, core: str) -> bool:
         """Whether an unknown character is a part of the word, not a sign beside it."""
@@ -221,13 +228,19 @@ def _edges(word: str) -> tuple[str, str, str]:
 
 
 def _known(vocabulary: Vocabulary, text: str) -> bool:
-    return UNK not in vocabulary.encode(text)
+    return not any(token == UNK or vocabulary.spells(token) for token in vocabulary.encode(text))
+
+
+def _pieces(vocabulary: Vocabulary, word: str) -> int:
+    """The pieces of a word, without one that only marks its end."""
+    ids = vocabulary.encode(word)
+    return len(ids) - (len(ids) > 1 and not vocabulary.decode(ids[-1:]))
 
 
 def _read_whole(vocabulary: Vocabulary, word: str) -> bool:
     """Whether a word is a few known pieces, from which it comes out as it went in."""
-    ids = vocabulary.encode(word)
-    return UNK not in ids and len(ids) <= MOST_PIECES and vocabulary.decode(ids) == word
+    whole = vocabulary.decode(vocabulary.encode(word)) == word
+    return whole and _known(vocabulary, word) and _pieces(vocabulary, word) <= MOST_PIECES
 
 
 def _has_case(character: str) -> bool:

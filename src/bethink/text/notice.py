@@ -16,7 +16,7 @@ import functools
 import re
 from typing import Literal, TypeAlias
 
-from bethink.text.vocabulary import UNK, Vocabulary
+from bethink.text.vocabulary import Vocabulary
 
 Notice: TypeAlias = Literal["number", "name"]
 
@@ -146,8 +146,7 @@ class Common:
     """Which German nouns are common, as the pieces of a vocabulary show."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._whole = functools.lru_cache(4096)(self._is_whole)
+        self._pieces = _texts(vocabulary)
 
     def has(self, word: str) -> bool:
         last = word.rpartition("-")[2]  # of Start-up, Ferrero-Costa
@@ -160,16 +159,18 @@ class Common:
         stem = _INFLECTION.sub("", word)
         stems = {word, stem, word[:-1] if word.endswith(("n", "s", "e")) else word}
         stems |= {each[0] + each[1:].translate(_UMLAUTS) for each in stems if each}  # Brände, of Brand
-        return any(self._whole(each) for each in stems if len(each) >= least)
+        return any(each in self._pieces for each in stems if len(each) >= least)
 
     def _is_compound(self, word: str) -> bool:
         """Whether the word ends in a noun that is one piece; not in one that names end in."""
         tails = (word[at:] for at in range(3, len(word) - 3))
         return any(self._known(tail.capitalize(), 4) for tail in tails if not _TAILS.fullmatch(tail))
 
-    def _is_whole(self, word: str) -> bool:
-        ids = self._vocabulary.encode(word)
-        return len(ids) == 1 and ids != (UNK,)
+
+@functools.lru_cache(8)
+def _texts(vocabulary: Vocabulary) -> frozenset[str]:
+    """The texts of all pieces: a common noun is one, at least where it begins a compound."""
+    return frozenset(vocabulary.decode([token]).strip() for token in range(len(vocabulary)))
 
 
 def is_number(core: str) -> bool:

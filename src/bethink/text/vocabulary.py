@@ -60,6 +60,9 @@ class Vocabulary(Protocol):
     def attaches(self, token: int) -> bool:
         """Whether this id attaches to a word that is already complete, as a comma does."""
 
+    def spells(self, token: int) -> bool:
+        """Whether this id is a byte of a character that the vocabulary does not know."""
+
     def piece(self, token: int) -> str:
         """The id as text for plots and tables; `·` marks where a word continues."""
 
@@ -149,6 +152,9 @@ class SentencePieces:
 
     def attaches(self, token: int) -> bool:
         return bool(_SIGNS.fullmatch(self._texts[token]))
+
+    def spells(self, token: int) -> bool:
+        return bool(self._processor.is_byte(token))
 
     def piece(self, token: int) -> str:
         if token in _SPECIAL:
@@ -300,6 +306,9 @@ class Words:
 
     def attaches(self, token: int) -> bool:
         return token not in _SPECIAL and bool(_ATTACHED.fullmatch(self._words[token]))
+
+    def spells(self, token: int) -> bool:
+        return False
 
     def piece(self, token: int) -> str:
         return self._words[token]
