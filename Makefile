@@ -14,7 +14,7 @@ help: ## this list
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1\t\2/p' Makefile
 
 demo: $(VENV)/.light ## watch a text being translated as it comes in (installs the light runtime: no PyTorch)
-	@$(BIN)/bethink translate --watch --rate 200 examples/talk.de.txt
+	@$(BIN)/bethink translate --watch --repair --rate 200 examples/talk.de.txt
 
 serve: $(VENV)/.serve ## the page and the socket on http://127.0.0.1:8080 (installs the light runtime and the web server)
 	@$(BIN)/bethink serve $(ARGS)

@@ -29,30 +29,17 @@ SENTENCES = {
 }
 VERDICTS = {  # what a person who knows both languages says of a translation; one that is not here has not been checked
     "Good morning, ladies and gentlemen.": "Right.",
-    "Can you tell me when the next train will go to Munich, please?": (
-        'Right in meaning; "leaves for Munich" would be better English.'
+    "Can you please tell me when the next train will go to Munich?": 'Right in meaning; "leaves for Munich" would be better English.',
+    "Ten years ago, we decided to dismantle the old station, which had been empty for a long time.": (
+        '**Wrong, the opposite.** "Decided to" was written before "nicht" was heard, and the model did not go on with "not". With the '
+        'policy `offline` it writes "we decided not to dismantle", and with `--repair` this sentence follows as a correction.'
     ),
-    "Ten years ago, we decided to not tear down the old station, which had stood empty for a long time.": (
-        'Right; "not to tear down" would be better English.'
-    ),
-    "The government has decided to increase taxes this year.": (
-        '**Wrong, the opposite.** "Decided to" was written before "nicht" was heard, and the model did not repair it with a "not" after '
-        'that. With the policy `offline` it writes "has decided not to increase taxes this year", and with `--repair` '
-        "this sentence follows as a correction."
-    ),
-    "I am pleased that so many people have come to talk about the future of our city.": (
-        'Right, but "heute" (today) is lost.'
-    ),
-    "The committee rejects the Commission's proposal for a number of reasons.": (
-        'Right: "lehnt … ab" is one verb, "rejects".'
-    ),
-    "In 2019, 1 250 homes were built, that is around 15% more than 2018.": (
-        'Right in meaning; English says "than in 2018".'
-    ),
-    "Mrs Merkel and Mr Macron met in Strasbourg yesterday.": (
-        '**Wrong names.** The first names Angela and Emmanuel became "Mrs" and "Mr".'
-    ),
-    "The Quassel Stri Group has won the migration pokal for the third time in a row.": (
+    "The government has decided to not increase taxes this year.": 'Right; "not to increase" would be better English.',
+    "I am pleased that so many people have come today to talk about the future of our city.": "Right.",
+    "The committee rejects the Commission's proposal for several reasons.": 'Right: "lehnt … ab" is one verb, "rejects".',
+    "In 2019, 1 250 homes were built, which is around 15% more than 2018.": 'Right in meaning; English says "than in 2018".',
+    "Angela Merkel and Emmanuel Macron met in Strasbourg yesterday.": "Right.",
+    "The quasselstrip club has won the hiking pocalendar for the third time in a row.": (
         '**Wrong words.** "Quasselstrippenverein" (an invented club of chatterboxes) and "Wanderpokal" (challenge cup) are broken.'
     ),
     "Can you help me? I lost my key.": "Right.",

@@ -23,5 +23,5 @@ def right(glossary: Glossary | None) -> list[str]:
 
 def test_most_terms_come_out_with_a_glossary_and_few_without() -> None:
     assert len(TERMS) >= 60
-    assert len(right(None)) <= 20
+    assert len(right(None)) <= 30
     assert len(right(Glossary({term: translation for term, translation, _ in TERMS}))) >= 64
