@@ -34,6 +34,11 @@ def test_policies_by_hand() -> None:
     assert table.rows[0] == ("wait-k:k=1,rate=1.0", "1.00", "1.00", "0.750", "0.639")
 
 
+def test_policies_that_count_words_are_followed_too() -> None:
+    [token], [word] = (paths(TRANSLATOR, [TURNED], [parse(f"wait-k:2{unit}")]).points for unit in ("", ",unit=word"))
+    assert (word.sufficiency, word.necessity) == (token.sufficiency, token.necessity)  # here every word is one token
+
+
 def test_pairs_without_links_are_told() -> None:
     with pytest.raises(DataError, match="none of the pairs is aligned"):
         paths(TRANSLATOR, [golden(TRANSLATOR, AlignedPair("a", "b"))], [parse("offline")])

@@ -140,7 +140,7 @@ def follow(translator: Translator, pairs: Sequence[Gold], policies: Sequence[Pol
         engine = Engine(backend, batch=BATCH)
         streams = []
         for pair, policy in chosen[begin : begin + BATCH]:
-            stream = engine.open(policy)
+            stream = engine.open(policy, translator.target)
             backend.give(stream.slot, pair.target.ids)
             for word in pair.source.words:
                 engine.feed(stream, word)
