@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # How often does each policy show a word before the source that it translates? runs/haste.sh CORPORA [OUT]
 # The bundled model on the first 800 lines of newstest2013. The aligner also learns from the other lines, Europarl dev and 6,000 lines of the
-# training text. Takes a quarter of an hour on one core; `python runs/live_pages.py haste OUT` and `python runs/report.py` then make docs/results/haste.md.
+# training text. Takes ten minutes on one core; `python runs/live_pages.py haste OUT` and `python runs/report.py` then make docs/results/haste.md.
 set -euo pipefail
 corpora=$1 out=${2:-results/haste}
 bethink=${BETHINK:-bethink}
-recommended=weigh:k=3,r=8,rate=1.2,rho=0.98
+recommended=weigh:k=1,r=8,rate=1.0,rho=0.99,care=0.95,unit=word
 mkdir -p "$out"
 for side in de en; do
     head -n 800 "$corpora/newstest2013.$side" >"$out/test.$side"
@@ -14,5 +14,5 @@ for side in de en; do
     xz -dc "$corpora/europarl.train.$side.xz" | sed -n '1,6000p;6000q' >>"$out/more.$side" || [ "${PIPESTATUS[1]}" = 0 ]
 done
 "$bethink" evaluate --source "$out/test.de" --reference "$out/test.en" --out "$out" \
-    --policy offline wait-k:1 wait-k:3 wait-k:5 wait-k:7 "$recommended" "${recommended/k=3/k=1}" \
+    --policy offline wait-k:1,1,unit=word wait-k:3,1,unit=word wait-k:5,1,unit=word "$recommended" "${recommended/care=0.95/care=0.7}" \
     --haste --align-text "$out/more.de" "$out/more.en"
