@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from bethink.text.vocabulary import Vocabulary
 
@@ -168,7 +168,7 @@ class Common:
 
 
 @functools.lru_cache(8)
-def _texts(vocabulary: Any) -> frozenset[str]:  # a Vocabulary: mypy does not know that those can be keys
+def _texts(vocabulary: Vocabulary) -> frozenset[str]:
     """The texts of all pieces: a common noun is one, at least where it begins a compound."""
     return frozenset(vocabulary.decode([token]).strip() for token in range(len(vocabulary)))
 

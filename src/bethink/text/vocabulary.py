@@ -35,6 +35,8 @@ class Vocabulary(Protocol):
 
     def __len__(self) -> int: ...
 
+    def __hash__(self) -> int: ...
+
     def encode(self, word: str) -> tuple[int, ...]:
         """The ids of one whitespace-delimited word: at least one."""
 
