@@ -249,6 +249,8 @@ def test_a_listener_who_does_not_read_is_dropped_and_holds_little(model: Model) 
                     await asyncio.sleep(0.05)
 
             play(scene)
+        assert room.listeners == 0
+        assert call("GET", f"{server.http}/health")  # the others are served as before
 
 
 def test_captions_and_the_code(server: Running, translator: Translator, speech: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from safetensors.torch import save_file
 
 from bethink.cli import main
 from bethink.errors import TrainingError
-from bethink.folder import WEIGHTS, create
+from bethink.folder import CONFIG, WEIGHTS, create
 from bethink.model.config import ModelConfig
 from bethink.model.transformer import Transformer
 from bethink.model.weights import load_tensors, unique_tensors
@@ -123,6 +124,15 @@ def test_layers_cannot_be_taken_away(old_data: Path, small: Callable[..., Recipe
     deep = train(small(*PRE, "model.encoder_layers=2"), old_data, tmp_path / "deep", None, "cpu")
     with pytest.raises(TrainingError, match="has 2 layers, and cannot become one with 1"):
         grown(small(*PRE), deep, old_data)
+
+
+def test_a_converted_model_is_refused(origin: Path, old_data: Path, small: Callable[..., Recipe]) -> None:
+    """Its first tokens are ids of its own vocabulary."""
+    config = json.loads((origin / CONFIG).read_text("utf-8"))
+    config["model"] |= {"begin": [1, 7]}
+    (origin / CONFIG).write_text(json.dumps(config), "utf-8")
+    with pytest.raises(TrainingError, match="was converted from another tool's model, and cannot grow"):
+        grown(small(*PRE, "system=aligned"), origin, old_data)
 
 
 def test_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,10 @@ def grown(recipe: Recipe, origin: Path, data: Path) -> dict[str, Tensor]:
 
 
 def _require_growth(old: ModelConfig, new: ModelConfig, origin: Path) -> None:
+    if old.converted:
+        raise TrainingError(
+            f"{origin} was converted from another tool's model, and cannot grow; train it further without --grow"
+        )
     for name in ALIKE:
         if (has := getattr(old, name)) != (asked := getattr(new, name)):
             raise TrainingError(
