@@ -65,3 +65,15 @@ def _bags(words: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
             )
             made[b, t] = torch.where(counts > 0, 0.9 * counts / max(len(seen), 1), made[b, t])
     return made / made[..., 1:].sum(-1, keepdim=True)
+
+
+def test_words_to_come_have_bounds_of_their_own() -> None:
+    bounds = token_bounds([Batch(SOURCE, TARGET, PATH)], VOCABULARY, VOCABULARY, "coming")
+    steps = torch.arange(TARGET.shape[1])
+    backwards, left = TARGET.flip(1), (TARGET.shape[1] - steps).expand_as(TARGET)
+    real, table = TARGET != PAD, torch.eye(VOCABULARY)
+    written = _bags(TARGET, steps.expand_as(TARGET)).log()
+    found = bag_loss(written, table, TARGET, steps.expand_as(TARGET), real & (steps > 0))
+    found = found + bag_loss(_bags(backwards, left).log(), table, backwards, left, real)
+    assert abs(float(found) / SENTENCES - bounds.perfect) < 0.02
+    assert bounds.perfect < bounds.constant

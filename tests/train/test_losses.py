@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -18,7 +20,7 @@ TARGET = torch.tensor([[10, 11, 10, 12, EOS], [13, 14, EOS, PAD, PAD]])
 PATH = torch.tensor([[1, 2, 4, 6, 6], [1, 3, 3, 3, 3]])
 
 
-def objective(**weights: float) -> Objective:
+def objective(**weights: Any) -> Objective:
     torch.manual_seed(0)
     return Objective(random_model(BUILDS["post"]), LossConfig(**weights))
 
@@ -97,6 +99,25 @@ def test_token_loss_by_hand() -> None:
             for t in range(length)
         ]
         total = total + torch.stack(written).mean() + torch.stack(read).mean()
+    torch.testing.assert_close(losses.token_loss(heads, model, forward, SOURCE, TARGET, PATH), total)
+
+
+def test_the_untranslated_capsules_may_have_to_tell_the_words_to_come() -> None:
+    learner = objective(untranslated="coming")
+    model, heads = learner.model, learner.constraints
+    forward = model.along(SOURCE, TARGET, PATH)
+    table, total = model.target_embedding.weight, torch.zeros(())
+    for b, length in enumerate([5, 3]):
+        words = TARGET[b, :length].tolist()
+        written = [
+            slow_bag(table @ heads.target_bag(forward.routing.translated[b, t]).tanh(), words[:t], 20)
+            for t in range(1, length)
+        ]
+        coming = [
+            slow_bag(table @ heads.coming_bag(forward.routing.untranslated[b, t]).tanh(), words[t:], 20)
+            for t in range(length)
+        ]
+        total = total + torch.stack(written).mean() + torch.stack(coming).mean()
     torch.testing.assert_close(losses.token_loss(heads, model, forward, SOURCE, TARGET, PATH), total)
 
 

@@ -1,4 +1,4 @@
-"""What the capsules must be able to tell: the words of the translated prefix, the words read, and their mean states.
+"""What the capsules must be able to tell: the words of the translated prefix, the words read or to come, and their mean states.
 
 These heads exist for training and analysis only; translating never needs them. Shapes: B stream, T target, I source, D width.
 """
@@ -6,6 +6,7 @@ These heads exist for training and analysis only; translating never needs them. 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,19 +25,28 @@ from bethink.text import PAD
 HEADS = "constraints.safetensors"  # in the model folder of a run
 
 Ids = npt.NDArray[np.int64]
+Untranslated = Literal["read", "coming"]
 
 
 class Constraints(nn.Module):
-    def __init__(self, config: ModelConfig) -> None:
+    """The heads. What the untranslated capsules must tell: with `read`, as in the paper, together with the translated ones the words
+    read; with `coming`, alone, the target words still to be written, so that nothing is gained by keeping translated words in them.
+    """
+
+    def __init__(self, config: ModelConfig, untranslated: Untranslated = "read") -> None:
         super().__init__()
+        self.untranslated = untranslated
         capsules = config.capsules
         assert capsules is not None, "constraints belong to models with capsules"
-        translated, untranslated = capsules.translated * capsules.width, capsules.untranslated * capsules.width
-        self.target_bag = linear(translated, config.width)
-        self.source_bag = linear(translated + untranslated, config.width)
-        self.past = linear(config.width, translated, bias=False)  # Wᵀ
-        self.unread = linear(config.width, untranslated, bias=False)  # Wᵁ of the encoder
-        self.future = linear(config.width, untranslated, bias=False)  # Wᵁ of the decoder
+        done, left = capsules.translated * capsules.width, capsules.untranslated * capsules.width
+        self.target_bag = linear(done, config.width)
+        if untranslated == "read":
+            self.source_bag = linear(done + left, config.width)
+        else:
+            self.coming_bag = linear(left, config.width)
+        self.past = linear(config.width, done, bias=False)  # Wᵀ
+        self.unread = linear(config.width, left, bias=False)  # Wᵁ of the encoder
+        self.future = linear(config.width, left, bias=False)  # Wᵁ of the decoder
 
     def target_words(self, routing: Routing) -> Tensor:
         """B T D: matched against the target embeddings, says which words have been written (Eq. 8)."""
@@ -46,6 +56,10 @@ class Constraints(nn.Module):
         """B T D: matched against the source embeddings, says which words have been read (Eq. 8)."""
         together = torch.cat([routing.translated, routing.untranslated], dim=-1)
         return self.source_bag(together).tanh()  # type: ignore[no-any-return]
+
+    def coming_words(self, routing: Routing) -> Tensor:
+        """B T D: matched against the target embeddings, says which words are still to be written."""
+        return self.coming_bag(routing.untranslated).tanh()  # type: ignore[no-any-return]
 
 
 class ConstraintProbe:
@@ -61,9 +75,13 @@ class ConstraintProbe:
             raise ModelError(
                 f"the model in {folder.path} has no constraint heads, which only training leaves; give the folder of a PED run"
             )
-        model = load_model(folder)
+        model, tensors = load_model(folder), load_tensors(folder.path / HEADS)
+        if "source_bag.weight" not in tensors:
+            raise ModelError(
+                f"the model in {folder.path} was trained with losses.untranslated=coming: nothing in it names the words read"
+            )
         heads = Constraints(model.config)
-        fill(heads, load_tensors(folder.path / HEADS), folder.path / HEADS)
+        fill(heads, tensors, folder.path / HEADS)
         return cls(model, heads)
 
     @torch.inference_mode()

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from bethink.model.constraints import Untranslated
 from bethink.text import PAD
 from bethink.train.data import Batch
-from bethink.train.losses import SMOOTHING, bags
+from bethink.train.losses import SMOOTHING, bags, from_behind
 
 
 @dataclass(frozen=True)
@@ -28,14 +29,17 @@ class TokenBounds:
         return (self.constant - loss) / (self.constant - self.perfect)
 
 
-def token_bounds(batches: Iterable[Batch], source_vocabulary: int, target_vocabulary: int) -> TokenBounds:
-    written, read = _Bags(target_vocabulary), _Bags(source_vocabulary)
+def token_bounds(
+    batches: Iterable[Batch], source_vocabulary: int, target_vocabulary: int, untranslated: Untranslated = "read"
+) -> TokenBounds:
+    reading = untranslated == "read"
+    written, other = _Bags(target_vocabulary), _Bags(source_vocabulary if reading else target_vocabulary)
     for batch in batches:
         steps = torch.arange(batch.target.shape[1])
         real = batch.target != PAD
         written.add(batch.target, steps.expand_as(batch.target), real & (steps > 0))
-        read.add(batch.source, batch.path, real)
-    return TokenBounds(written.constant() + read.constant(), written.perfect() + read.perfect())
+        other.add(*((batch.source, batch.path) if reading else from_behind(batch.target)), real)
+    return TokenBounds(written.constant() + other.constant(), written.perfect() + other.perfect())
 
 
 class _Bags:

@@ -270,7 +270,9 @@ class Trainer:
         if self.bounds is None:
             batches = (part for number in range(BOUNDED) for part in self.batches.update(number).parts)
             config = self.objective.model.config
-            self.bounds = token_bounds(batches, config.source_vocabulary, config.target_vocabulary)
+            self.bounds = token_bounds(
+                batches, config.source_vocabulary, config.target_vocabulary, self.recipe.losses.untranslated
+            )
         return told | {"token learned": self.bounds.learned(told["token"])}
 
     def _require_finite(self, totals: Totals) -> None:

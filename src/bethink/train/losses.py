@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 from bethink.model import kernels
-from bethink.model.constraints import Constraints
+from bethink.model.constraints import Constraints, Untranslated
 from bethink.model.layers import readable_mask
 from bethink.model.transformer import Forward, Transformer
 from bethink.text import PAD
@@ -32,6 +32,8 @@ class LossConfig:
     smoothing: float = 0.1
     segment: float = 1.0  # weight of L_S
     token: float = 1.0  # weight of L_T
+    # what L_T asks of the untranslated capsules: to tell the words read (the paper, together with the others) or those to come
+    untranslated: Untranslated = "read"
     degree: float = 0.0  # weight of the degree's likelihood under the word alignment
 
 
@@ -43,7 +45,7 @@ class Objective(nn.Module):
         self.model = model
         self.config = config
         constrained = model.config.capsules and (config.segment or config.token)
-        self.constraints = Constraints(model.config) if constrained else None
+        self.constraints = Constraints(model.config, config.untranslated) if constrained else None
         self.segment_loss = segment_loss
 
     def forward(self, batch: Batch) -> dict[str, Tensor]:
@@ -111,7 +113,7 @@ def degree_loss(forward: Forward, batch: Batch) -> Tensor:
 def token_loss(
     constraints: Constraints, model: Transformer, forward: Forward, source: Tensor, target: Tensor, path: Tensor
 ) -> Tensor:
-    """L_T (Eq. 8): the capsules alone should predict the words written so far and the words read so far."""
+    """L_T (Eq. 8): the capsules alone should predict the words written so far, and the words read so far or those to come."""
     assert forward.routing is not None
     real = target != PAD
     steps = torch.arange(target.shape[1], device=target.device)
@@ -122,8 +124,18 @@ def token_loss(
         steps.expand_as(target),
         real & (steps > 0),  # nothing has been written at the first step
     )
-    read = bag_loss(constraints.source_words(forward.routing), model.source_embedding.weight, source, path, real)
-    return written + read
+    if constraints.untranslated == "read":
+        return written + bag_loss(
+            constraints.source_words(forward.routing), model.source_embedding.weight, source, path, real
+        )
+    coming = constraints.coming_words(forward.routing)
+    return written + bag_loss(coming, model.target_embedding.weight, *from_behind(target), real)
+
+
+def from_behind(target: Tensor) -> tuple[Tensor, Tensor]:
+    """The target read backwards, and how many of its words are still to be written at each step: a bag of the last words."""
+    left = target.shape[1] - torch.arange(target.shape[1], device=target.device)
+    return target.flip(1), left.expand_as(target)
 
 
 def bag_loss(features: Tensor, table: Tensor, words: Tensor, sizes: Tensor, valid: Tensor) -> Tensor:
