@@ -17,8 +17,9 @@ from bethink.text import EOS
 from bethink.train.data import ROWS, Batch
 from bethink.train.losses import Objective
 
-# B, I and T are padded to multiples of these; a finer grid pads less, but repeats its shapes less often.
-GRID = (ROWS, 2, 2)
+# B, I and T are padded to multiples of these; a finer grid pads less, but repeats its shapes less often: with 2 in place of 4 a run
+# reaches full speed after 1,500 updates in place of 500, and is then 2 % faster.
+GRID = (ROWS, 4, 4)
 MOST = 1000  # recordings kept; shapes beyond them are computed directly
 
 Shape = tuple[int, int, int]
