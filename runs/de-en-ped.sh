@@ -19,6 +19,6 @@ paper=(model.encoder_layers=6 model.decoder_layers=6 model.norm=post train.clip=
 
 prepare
 base "${paper[@]}" train.updates=6000 train.rate=7e-4 train.warmup=2000 train.save=3000 train.validate=2000 train.compile=true
-compare train "$work" "$recipe" "${paper[@]}" train.compile=true train.new_rate=2e-3 "${settings[@]}" --data "$data" --from "$work/base" \
+compare train "$work" "$recipe" "${units[@]}" "${paper[@]}" train.compile=true train.new_rate=2e-3 "${settings[@]}" --data "$data" --from "$work/base" \
     --updates "${UPDATES:-4000}" --rate 5e-4 --warmup 500 --lanes "${LANES:-1}" "${systems[@]}"
 results standard --dev europarl.dev "$corpora"/europarl.dev.{de,en} --dev newstest2013 "$corpora"/newstest2013.{de,en}

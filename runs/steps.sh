@@ -13,6 +13,7 @@ python=${PYTHON:-python}
 at=${AT:-.}
 data=$at/data/$recipe
 work=$at/runs/$recipe
+units=(paths.unit=token) # systems are compared as in the paper
 read -r -a settings <<<"${SETTINGS:-}"
 read -r -a systems <<<"${SYSTEMS:+--systems $SYSTEMS}"
 read -r -a machine <<<"--jobs ${JOBS:-1} ${BATCH:+--batch $BATCH} ${DEVICE:+--device $DEVICE}"
@@ -24,13 +25,13 @@ compare() { "$python" runs/compare.py "$@"; }
 prepare() { bethink prepare "$recipe" "$@" "${settings[@]}" --data "$corpora" --out "$data"; }
 
 # base [key=value …]: the base model, multi-path, from nothing
-base() { bethink train "$recipe" "$@" "${settings[@]}" --data "$data" --run "$work/base"; }
+base() { bethink train "$recipe" "${units[@]}" "$@" "${settings[@]}" --data "$data" --run "$work/base"; }
 
 # fine_tune DATA UPDATES [key=value …]: every system, from the base model, for as many updates each
 fine_tune() {
     local from=$1 updates=${UPDATES:-$2}
     shift 2
-    compare train "$work" "$recipe" "$@" "${settings[@]}" --data "$from" --from "$work/base" --updates "$updates" --lanes "${LANES:-1}" \
+    compare train "$work" "$recipe" "${units[@]}" "$@" "${settings[@]}" --data "$from" --from "$work/base" --updates "$updates" --lanes "${LANES:-1}" \
         "${systems[@]}"
 }
 

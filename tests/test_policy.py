@@ -264,6 +264,20 @@ def test_a_reason_names_its_number_and_its_threshold() -> None:
     assert PostEvaluation(1, 0.25).decide(view(read=1, gain=array(0.5))).reason == Reason("evidence", 0.5, 0.25)
 
 
+def test_the_unit_offered_is_the_recommended_one() -> None:
+    recommended = parse("weigh:k=1,unit=word")
+    units = {
+        kind.name: settings["unit"] for kind in RULES.values() if "unit" in (settings := defaults(kind, recommended))
+    }
+    assert set(units.values()) == {"word"}
+    assert len(units) >= 4
+    assert defaults(WaitK, recommended)["k"] == WaitK().k
+
+
+def defaults(kind: type[Policy], like: Policy) -> dict[str, object]:
+    return {each["name"]: each["default"] for each in kind.describe(like)["settings"]}
+
+
 def test_a_new_policy_is_described_as_the_others_are(wordy: type[Wordy]) -> None:
     assert ("wordy:marks=.%2C,unit=token,share=0.5,count=2", "Has settings of every type.") in listed()
     assert explain(Reason("whim", 3)) == "felt like it, by 3"

@@ -644,3 +644,21 @@ def test_a_sample_of_all_sentences_scores_as_the_whole_set_does(tmp_path: Path, 
         assert point.bleu[0] == pytest.approx(result.scores.quality[profile]["BLEU"].score)
         assert len(set(point.bleu.tolist())) > 1
     assert point.lags[0] == pytest.approx([result.scores.latency["simuleval"][name] for name in gain.MEASURES])
+
+
+def test_made_pairs_negate_both_sides_or_none(runs: Callable[[str], Any], tmp_path: Path) -> None:
+    made = runs("made_pairs")
+    made.main(str(tmp_path))
+    german, english = ((tmp_path / f"made.{side}").read_text("utf-8").splitlines() for side in ("de", "en"))
+    assert len(german) == len(english) > 8000
+    pairs = list(zip(german, english, strict=True))
+    # "erst um neun" is "not until nine", and "muss nicht" the opposite of "must": all other negations have a word on both sides
+    odd = [pair for pair in pairs if ("nicht" in pair[0]) != bool(re.search(r"\bnot\b|cannot", pair[1]))]
+    assert all("erst um" in left for left, _ in odd)
+    assert sum("to not" in right for _, right in pairs) > 100
+    assert made.in_words(1) == ("ein", "one")
+    assert made.in_words(999_101) == (
+        "neunhundertneunundneunzigtausendeinhundertein",
+        "nine hundred and ninety-nine thousand one hundred and one",
+    )
+    assert ("Der Zug fährt um halb eins ab.", "The train leaves at half past twelve.") in pairs

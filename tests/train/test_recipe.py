@@ -111,6 +111,24 @@ def test_a_wrong_change_is_one_sentence(change: str, message: str) -> None:
         Recipe.load("tiny", [change])
 
 
+@pytest.mark.parametrize(
+    ("name", "changes", "unit", "policy"),
+    [
+        ("de-en", [], "word", "wait-k:k=3,rate=1.0,unit=word"),
+        ("de-en", ["paths.unit=token"], "token", "wait-k:k=3,rate=1.0"),
+        ("de-en", ["policy=wait-k:5"], "word", "wait-k:k=5,rate=1.0"),  # as it is written
+        ("de-en", ["system=offline"], "word", "offline"),
+        ("wmt15-de-en", [], "token", "wait-k:k=3,rate=1.0"),
+        ("tiny", [], "word", "wait-k:k=3,rate=1.0"),  # where every token is a word, they are the same
+    ],
+)
+def test_new_models_count_words_and_those_of_the_paper_tokens(
+    name: str, changes: list[str], unit: str, policy: str
+) -> None:
+    recipe = Recipe.load(name, changes)
+    assert (recipe.paths.unit, recipe.policy) == (unit, policy)
+
+
 def test_recipes_are_found_by_name_and_by_path(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text((RECIPES / "tiny.toml").read_text())

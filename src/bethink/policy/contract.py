@@ -187,6 +187,10 @@ class Policy:
             values[key] = known[key].parse(value, f"{cls.name}: {key}", cls())
         return cls(**values)
 
+    def counting(self, unit: str) -> Self:
+        """The same policy counting in words or tokens, if it counts at all."""
+        return dataclasses.replace(self, unit=unit) if hasattr(self, "unit") else self  # type: ignore[type-var]
+
     @classmethod
     def about(cls) -> str:
         """The first sentence of its documentation."""
@@ -196,10 +200,13 @@ class Policy:
     def describe(cls, like: object = None, without: Sequence[str] = ()) -> dict[str, Any]:
         """All that a program needs to offer it: `spec` is its text form with {name} in place of each value.
 
-        Defaults are those of `like` where that is of the same kind; settings `without` are not offered.
+        Defaults are those of `like` where that is of the same kind, and its unit in any case; settings `without` are not offered.
         """
+        taken = [
+            each.name for each in cls.settings() if type(like) is cls or (each.name == "unit" and hasattr(like, "unit"))
+        ]
         described = [
-            dataclasses.asdict(each) | ({"default": getattr(like, each.name)} if type(like) is cls else {})
+            dataclasses.asdict(each) | ({"default": getattr(like, each.name)} if each.name in taken else {})
             for each in cls.settings()
             if each.name not in without
         ]

@@ -28,7 +28,7 @@ FEW = 5_000  # lines not worth starting processes for
 OFTEN = 2 / 3  # of the ASR-like sources lose their capitals and, independently, as many their punctuation
 SELDOM = 1 / 3  # of them have hesitations
 HALTS = 1 / 12  # of the words of those
-LONGEST_RUN = 4  # the most sentences that are joined
+RUNS = (1, 1, 1, 1, 2, 2, 3, 6)  # how many sentences are joined into one
 _SPLIT = re.compile(r"(?<=\w) ?['’](s|t|re|ve|ll|d|m)(?=\W|$)", re.IGNORECASE)
 
 
@@ -97,7 +97,7 @@ def read_lines(path: Path) -> Iterator[str]:
         with opener(path, "rb") as lines:
             for line in lines:
                 number += 1
-                yield normalise(line.decode("utf-8")).strip()
+                yield normalise(line.decode("utf-8").strip())
     except UnicodeDecodeError as error:
         raise DataError(not_utf8(path, error, number)) from None
     except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
@@ -117,7 +117,7 @@ def made_asr_like(pairs: Iterator[Pair], share: float, seed: int, language: str 
             yield pair
             continue
         source, target = (
-            " ".join(side) for side in zip(pair, *itertools.islice(pairs, draw.randrange(LONGEST_RUN)), strict=True)
+            " ".join(side) for side in zip(pair, *itertools.islice(pairs, draw.choice(RUNS) - 1), strict=True)
         )
         if draw.random() < OFTEN:
             source = source.lower()

@@ -22,7 +22,7 @@ class PathConfig:
     kind: Kind = "multi-path"
     k: int = 3  # of wait-k
     r: int = 2  # of disturbed: the most units read between two written ones
-    unit: Literal["token", "word"] = "token"
+    unit: Literal["token", "word"] = "word"  # token: as in the paper
     # of disturbed. paper: each sentence has its own k and steps. released: one k and the same steps for a batch, never two 0 in a row
     sampling: Literal["paper", "released"] = "paper"
 

@@ -279,15 +279,17 @@ def _resolve(name: str, values: dict[str, Any], changes: dict[str, Any], archite
         section, setting = key.split(".")
         if setting in getattr(file, section):
             raise UsageError(f"{key} cannot be set by itself; it follows from {reason}")
+    text, paths = build(TextConfig, file.text, "text"), build(PathConfig, {**file.paths, "kind": system.path}, "paths")
+    counted = "token" if text.kind == "words" else paths.unit  # where every token is a word there is nothing to choose
     recipe = Recipe(
         name=name,
         about=file.about,
         system=file.system,
-        policy=str(parse_policy(file.policy) if file.policy else system.policy),
+        policy=str(parse_policy(file.policy) if file.policy else system.policy.counting(counted)),
         data=build(DataConfig, file.data, "data"),
-        text=build(TextConfig, file.text, "text"),
+        text=text,
         model=_model(file.model, system, architecture),
-        paths=build(PathConfig, {**file.paths, "kind": system.path}, "paths"),
+        paths=paths,
         losses=build(LossConfig, file.losses, "losses"),
         train=build(TrainConfig, file.train, "train"),
     )
