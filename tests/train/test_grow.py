@@ -65,6 +65,16 @@ def _model(config: ModelConfig, values: dict[str, torch.Tensor]) -> Transformer:
     return model
 
 
+def test_a_causal_encoder_may_become_bidirectional(origin: Path, old_data: Path, small: Callable[..., Recipe]) -> None:
+    recipe = small(*PRE, "system=offline-bidirectional")
+    sizes = [manifest(old_data)[side]["size"] for side in ("source", "target")]
+    grown_up = _model(recipe.sized(*sizes), grown(recipe, origin, old_data)).state_dict()
+    assert not recipe.model.causal
+    for name, tensor in load_tensors(origin / WEIGHTS).items():
+        if name.startswith(("encoder.", "decoder.")):
+            assert torch.equal(grown_up[name], tensor)
+
+
 def test_more_layers_change_nothing_at_first(origin: Path, old_data: Path, small: Callable[..., Recipe]) -> None:
     recipe = small(*PRE, "system=aligned", "model.encoder_layers=3", "model.decoder_layers=2")
     values, corpus = grown(recipe, origin, old_data), Corpus(old_data, "dev")

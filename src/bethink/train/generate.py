@@ -24,7 +24,10 @@ from bethink.text import EOS, PAD
 ROOM = 32  # positions by which caches grow
 EVEN = 8  # attention kernels are fastest with a multiple of so many positions
 LOOK = 8  # steps between two looks at which sentences are finished: each look waits for the device
-POSITIONS = {"cuda": 131_072, "cpu": 4_096}  # source positions of a batch, all hypotheses counted
+POSITIONS = 4_096  # source positions of a batch on a CPU, all hypotheses counted
+SHARE = (
+    1 << 18
+)  # bytes of a GPU's memory for each position: its states in all layers, and a hypothesis's part of the logits
 Tokens = npt.NDArray[np.int64]
 
 
@@ -137,7 +140,7 @@ def translate(
     """
     device = model.positions.device
     model.eval()
-    most = positions or POSITIONS.get(device.type, POSITIONS["cpu"])
+    most = positions or _positions(device)
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     while order:
         count = max(1, most // (len(sentences[order[0]]) * search.beam))
@@ -148,6 +151,10 @@ def translate(
         with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             found = (_greedy if search.beam == 1 else _beam)(model, source.to(device), search)
         yield from zip(some, found, strict=True)
+
+
+def _positions(device: torch.device) -> int:
+    return torch.cuda.get_device_properties(device).total_memory // SHARE if device.type == "cuda" else POSITIONS
 
 
 def _greedy(model: Transformer, source: Tensor, search: Search) -> list[Tokens]:

@@ -1,7 +1,8 @@
 """Begin a model with more layers or another vocabulary with what a trained one has learned.
 
 An added layer is a copy of the layer below it whose outputs are zero, so at first it changes nothing (as in LLaMA Pro, Wu et al. 2024).
-The embedding of a new token is the mean of those of the old tokens that cover the same letters of the same words.
+The embedding of a new token is the mean of those of the old tokens that cover the same letters of the same words. A causal encoder may
+become a bidirectional one and the other way round: the weights are the same, and soon learn what else they may look at.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ EMBEDDINGS = {
     "target_embedding.weight": "target",
     "output_embedding.weight": "target",
 }
-ALIKE = ("width", "hidden", "heads", "norm", "share", "causal")  # what cannot grow
+ALIKE = ("width", "hidden", "heads", "norm", "share")  # what cannot grow
 
 
 def grown(recipe: Recipe, origin: Path, data: Path) -> dict[str, Tensor]:
