@@ -148,11 +148,11 @@ def test_who_cannot_tell_where_a_word_ends_refuses_to_count_words(
 ) -> None:
     """The graphs of an older version do not say which tokens leave the word before them as it is."""
     translator = Translator(beginnings)
-    monkeypatch.setattr(type(translator.backend), "parts_words", False)
+    monkeypatch.setattr(translator.backend, "parts_words", False)
     with pytest.raises(UsageError, match="made by an older version of bethink; use unit=token or export the model"):
         translator.served("weigh:k=3,unit=word")
     model = Model.load(str(beginnings))
-    monkeypatch.setattr(type(model.translator.backend), "parts_words", False)
+    monkeypatch.setattr(model.translator.backend, "parts_words", False)
     policies = {policy["name"]: policy for policy in model.describe()["policies"]}
     assert "unit" not in [setting["name"] for setting in policies["wait-k"]["settings"]]
 

@@ -52,7 +52,7 @@ class Program:
         self.shapes: dict[str, list[int | str]] = {entry.name: entry.shape for entry in self._session.get_inputs()}
         if "grid" not in self.shapes:
             raise ModelError(f"{path} was made by an older version of bethink; export the model again")
-        self._outputs = {entry.name: entry for entry in self._session.get_outputs()}
+        self.outputs = {entry.name: entry for entry in self._session.get_outputs()}
         self._binding = self._session.io_binding()
         self._bound: Arrays = {}  # kept alive here, because ONNX Runtime holds only their addresses
 
@@ -61,12 +61,9 @@ class Program:
         for name, array in feeds.items():
             if self._bound.get(name) is not array:
                 self._bind(name, array)
-        results = {name: self._result(name, dims) for name in self._outputs if not name.endswith(NEXT)}
+        results = {name: self._result(name, dims) for name in self.outputs if not name.endswith(NEXT)}
         self._session.run_with_iobinding(self._binding)
         return results
-
-    def returns(self, name: str) -> bool:
-        return name in self._outputs
 
     def caches(self) -> dict[str, Sizes]:
         """For each cache that the graph reads: its number of arrays, its heads and its width."""
@@ -86,11 +83,11 @@ class Program:
     def _bind(self, name: str, array: npt.NDArray[Any]) -> None:
         self._bound[name] = array
         self._binding.bind_cpu_input(name, array)
-        if name + NEXT in self._outputs:
+        if name + NEXT in self.outputs:
             self._bind_output(name + NEXT, array)
 
     def _result(self, name: str, dims: Mapping[str, int]) -> npt.NDArray[Any]:
-        entry = self._outputs[name]
+        entry = self.outputs[name]
         shape = tuple(dims.get(dim, dim) for dim in entry.shape)
         if name not in self._bound or self._bound[name].shape != shape:
             self._bound[name] = np.empty(shape, dtype=np.int64 if entry.type == "tensor(int64)" else np.float32)
@@ -152,8 +149,9 @@ class OnnxBackend:
     def __init__(self, encoder: Program, decoder: Program) -> None:
         self._encoder, self._decoder = encoder, decoder
         self._heard, self._said = KVCache(encoder.caches()), KVCache(decoder.caches())
-        self._causal = "encoder" in encoder.caches()
         self._sources = [kind for kind in decoder.caches() if kind != "decoder"]  # caches of source tokens
+        self.causal, self.capsules = "encoder" in encoder.caches(), "capsules" in self._sources
+        self.parts_words = "apart" in decoder.outputs
         self._turn = threading.Lock()  # a backend may serve several threads, but its caches only one call at a time
         self._slots: dict[int, Slot] = {}
         self._numbers = itertools.count()
@@ -162,18 +160,6 @@ class OnnxBackend:
     def load(cls, path: Path, threads: int = 0) -> OnnxBackend:
         """The backend for the graphs of a model folder; 0 threads means all cores."""
         return cls(Program(path / ENCODER, threads), Program(path / DECODER, threads))
-
-    @property
-    def causal(self) -> bool:
-        return self._causal
-
-    @property
-    def capsules(self) -> bool:
-        return "capsules" in self._sources
-
-    @property
-    def parts_words(self) -> bool:
-        return self._decoder.returns("apart")
 
     @property
     def held(self) -> int:
@@ -245,9 +231,7 @@ def _choices(tokens: Numbers | None, chances: Numbers | None, verdicts: Numbers 
     if tokens is None or chances is None:
         return []
     stabilities: list[float | None] = [None] * len(tokens)
-    if (
-        verdicts is not None
-    ):  # one by one, because numpy's results for arrays differ in the last bit from single numbers
+    if verdicts is not None:  # one by one: numpy's results for arrays differ in the last bit from single numbers
         stabilities = [1 / (1 + math.exp(-logit)) if logit > -LARGE else 0.0 for logit in verdicts.tolist()]
     return list(zip(tokens.tolist(), chances.tolist(), stabilities, strict=True))
 

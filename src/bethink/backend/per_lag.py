@@ -30,18 +30,9 @@ class PerLag:
         self._models = list(dict.fromkeys(models))
         self._serving = [self._models.index(model) for model in models]  # which of them, by lag
         self._slots: dict[int, _Slot] = {}
-
-    @property
-    def causal(self) -> bool:
-        return all(model.causal for model in self._models)
-
-    @property
-    def capsules(self) -> bool:
-        return False  # the degrees before and after a word could come from two models
-
-    @property
-    def parts_words(self) -> bool:
-        return all(model.parts_words for model in self._models)
+        self.causal = all(model.causal for model in models)
+        self.capsules = False  # the degrees before and after a word could come from two models
+        self.parts_words = all(model.parts_words for model in models)
 
     def open(self) -> int:
         inner = [model.open() for model in self._models]

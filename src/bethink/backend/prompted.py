@@ -13,18 +13,7 @@ class Wrapped:
 
     def __init__(self, inner: Backend) -> None:
         self._inner = inner
-
-    @property
-    def causal(self) -> bool:
-        return self._inner.causal
-
-    @property
-    def capsules(self) -> bool:
-        return self._inner.capsules
-
-    @property
-    def parts_words(self) -> bool:
-        return self._inner.parts_words
+        self.causal, self.capsules, self.parts_words = inner.causal, inner.capsules, inner.parts_words
 
 
 class Prompted(Wrapped):

@@ -35,10 +35,9 @@ class _Slot:
 class Reencode(Wrapped):
     """Implements `backend.Backend` over one that reads whole sentences."""
 
-    causal = True
-
     def __init__(self, inner: Backend) -> None:
         super().__init__(inner)
+        self.causal = True
         self._slots: dict[int, _Slot] = {}
         self._numbers = itertools.count()
         self.encoded = 0  # source tokens encoded

@@ -74,6 +74,8 @@ class TorchBackend:
         self._free: list[int] = []
         self._lengths: list[int] = []  # source tokens encoded, per slot
         config, like = model.config, torch.zeros(0, device=device)
+        self.causal, self.capsules = config.causal, config.capsules is not None
+        self.parts_words = leaving is not None
         shape = (config.heads, config.width // config.heads, like)
         self._encoder = [KeyValues(*shape) for _ in range(config.encoder_layers)]
         self._decoder = [KeyValues(*shape) for _ in range(config.decoder_layers)]
@@ -88,18 +90,6 @@ class TorchBackend:
         if threads:
             torch.set_num_threads(threads)
         return cls(load_model(folder), chosen, leaving(folder.target))
-
-    @property
-    def causal(self) -> bool:
-        return self.model.config.causal
-
-    @property
-    def capsules(self) -> bool:
-        return self.model.config.capsules is not None
-
-    @property
-    def parts_words(self) -> bool:
-        return self._leaving is not None
 
     def open(self) -> int:
         with self._turn:
