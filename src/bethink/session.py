@@ -14,15 +14,16 @@ from typing import Any, NamedTuple
 
 from bethink.engine import Engine, check
 from bethink.errors import UsageError
-from bethink.policy import Action, Offline, Policy
-from bethink.stream import CopiedStream, Stream
-from bethink.text import Boundary, Copier, Joiner, Segmenter, Vocabulary, Word
+from bethink.policy import WRITE, Action, Offline, Policy
+from bethink.stream import Stream
+from bethink.text import EOS, UNK, Boundary, Copier, Joiner, Segmenter, Vocabulary, Word
 from bethink.text.clean import LONGEST_WORD
 from bethink.text.notice import Noticer
 from bethink.text.repair import Repair
 from bethink.trace import ResumePoint, Step, Tail, shown, sureness, units
 
 PIECES = re.compile(rf"\S{{1,{LONGEST_WORD}}}\s*|\s+")  # a word or a part of it, and the white space that completes it
+COPIED = WRITE.because("copied").reason
 
 
 class Sentence:
@@ -39,9 +40,11 @@ class Sentence:
         repair: Repair | None = None,
         tail: bool = False,
     ) -> None:
-        """Begins with the word `first`: one without ids begins a sentence that is copied. `repair` adds a correction if need be.
-        With `tail`, each READ says what would have come next."""
-        self.stream: Stream | CopiedStream = engine.open(policy, target) if first.ids else CopiedStream()
+        """Begins with the word `first`: one without ids begins a sentence that is copied, in which each word is written as it is read.
+        `repair` adds a correction if need be. With `tail`, each READ says what would have come next."""
+        self.stream = engine.open(policy, target) if first.ids else None
+        self.closed = False
+        self._copied: list[Step] = []  # of a sentence that is copied: the steps not taken yet
         self._engine = engine
         self._joiner = Joiner(target, tidy=tidy)
         self._words: list[Word] = []
@@ -66,21 +69,31 @@ class Sentence:
         self._words.append(word)
         if word.term and word.copied:
             self._terms.add(word.copied)
-        if isinstance(self.stream, CopiedStream):
-            self.stream.feed(word.text)
+        if self.stream is None:
+            self._copy(UNK, word.text, word.copied)
             return
         if word.copied is not None and word.read_as is not None:
             self._joiner.expect(word.read_as, word.copied, term=word.term)
         self._engine.feed(self.stream, word.ids, word.text)
 
     def close(self) -> None:
-        if isinstance(self.stream, CopiedStream):
-            self.stream.close()
+        self.closed = True
+        if self.stream is None:
+            self._copy(EOS, end=True)
         else:
             self._engine.close(self.stream)
 
+    def _copy(self, token: int, text: str = "", copied: str | None = None, *, end: bool = False) -> None:
+        """Both actions of a word that is copied, or of the end."""
+        words, tokens = len(self._words), len(self._words) + end
+        shown = f" {copied}" if copied and words > 1 else copied or ""
+        self._copied += [
+            Step(Action.READ, token, tokens, words, tokens - 1, text=text, copied=copied, end=end, reason=COPIED),
+            Step(Action.WRITE, token, tokens, words, tokens, text=shown, copied=copied, end=end, reason=COPIED),
+        ]
+
     def abandon(self) -> None:
-        if isinstance(self.stream, Stream):
+        if self.stream:
             self._engine.abandon(self.stream)
         if self._whole:
             self._whole.abandon()
@@ -88,33 +101,32 @@ class Sentence:
     @property
     def active(self) -> Stream | None:
         """What is on the engine: the sentence, or its second translation."""
-        if self._whole:
-            return self._whole.active
-        return self.stream if isinstance(self.stream, Stream) else None
+        return self._whole.active if self._whole else self.stream
 
     @property
     def done(self) -> bool:
         """Whether all steps have been taken or can be."""
-        return self.stream.done and self._last is None
+        return (self.stream.done if self.stream else self.closed) and self._last is None
 
     @property
     def moving(self) -> bool:
         """Whether there are steps that need no engine, or a round of the engine may bring some."""
-        if isinstance(self.stream, CopiedStream):
-            return self.stream.pending
+        if self.stream is None:
+            return bool(self._copied)
         return self._whole.moving if self._whole else self._engine.is_ready(self.stream)
 
     @property
     def tail(self) -> str:
         """What would come next, as far as the policy has looked at it; after `take`."""
-        if not isinstance(self.stream, Stream) or self.stream.done:
-            return ""
-        return self._joiner.preview(self.stream.put_off)
+        return "" if self.stream is None or self.stream.done else self._joiner.preview(self.stream.put_off)
 
     def take(self) -> list[Step]:
         """The new steps, with what each of them adds to what people see."""
+        if self.stream is None:
+            steps, self._copied = self._copied, []
+            return steps
         steps = [self._told(step) for step in self.stream.take()]
-        if self._repair is None or isinstance(self.stream, CopiedStream):
+        if self._repair is None:
             return steps
         self._said += "".join(step.text for step in steps if step.action is Action.WRITE)
         if steps and self.stream.done and self._repair.doubtful(self._source, self._said):
@@ -134,14 +146,10 @@ class Sentence:
 
     def _told(self, step: Step) -> Step:
         if step.action is Action.READ:
-            if self._tail and not isinstance(self.stream, CopiedStream):
+            if self._tail:
                 step = replace(step, tail=self._joiner.preview(step.put_off) or None)
             word = self._words[step.heard - 1]
             return replace(step, read_as=word.read_as, copied=word.copied, term=word.term) if step.text else step
-        if isinstance(self.stream, CopiedStream):
-            copied = None if step.end else self._words[step.heard - 1].copied
-            term = copied in self._terms
-            return replace(step, text=f"{' ' * (step.heard > 1)}{copied}", copied=copied, term=term) if copied else step
         if not step.end:
             self._stabilities.append(None if step.reason.code == "source_complete" else step.stability)
         text = self._joiner.finish() if step.end else self._joiner.push(step.token, complete=step.complete)
@@ -304,7 +312,7 @@ class Session:
 
     def _hand_over(self) -> None:
         """Give the open sentence its words; the next sentence waits until this one is written."""
-        while self._events and not (self._sentence and self._sentence.stream.closed):
+        while self._events and not (self._sentence and self._sentence.closed):
             event, arrival, restart = self._events.popleft()
             if isinstance(event, Word | Boundary):
                 assert arrival is not None, "text has arrived some time"

@@ -69,7 +69,7 @@ class Agent(TextToTextAgent):  # type: ignore[misc]
                 self._sentence.feed(word)
         if self._sentence is None:
             return WriteAction("", finished=True) if finished else ReadAction()
-        if finished and not self._sentence.stream.closed:
+        if finished and not self._sentence.closed:
             self._sentence.close()
         self._engine.run()
         text = shown(self._sentence.take()).strip()

@@ -19,13 +19,12 @@ from typing import Any
 from bethink.backend import Row, Rows
 from bethink.errors import BethinkError, UsageError
 from bethink.policy import NO_EVIDENCE, READ, WRITE, Action, Decision, Degrees, Need, Policy
-from bethink.text import EOS, UNK, Vocabulary, leaves_word
+from bethink.text import EOS, Vocabulary, leaves_word
 from bethink.trace import Step
 
 NOTHING_READ = READ.because("too_early", 0, 1)
 EARLY_END = READ.because("early_end")
 SOURCE_COMPLETE = WRITE.because("source_complete")
-COPIED = WRITE.because("copied")
 WORD_BEGUN = WRITE.because("word_begun")
 LONGEST_WORD = 16  # tokens of a word that are proposed together; what is longer is weighed in parts
 
@@ -56,12 +55,12 @@ class Stream:
         self._attached = False  # whether the word being written is a sign that attaches to the one before
         self._shut = True  # counting words: whether the last word written is complete
         self._complete = 0  # target words written whole; signs that attach to a word are none
-        self._read = self._deferred = 0
+        self._read = self.deferred = 0
         self._rows: list[Row] = []  # for positions written, written + 1, at the prefix read
         self._guesses: tuple[int, ...] = ()  # what the model would have written next, before the last READ
         self.put_off: tuple[int, ...] = ()  # the tokens that the policy put off last, until something is written
         self._seen = Need.NOTHING  # what the last decision looked at
-        self._explained: set[int] = set()
+        self.explained: AbstractSet[int] = set()
         self._steps: list[Step] = []
         self._error: Exception | None = None
 
@@ -74,10 +73,6 @@ class Stream:
     @property
     def written(self) -> int:
         return self._complete if self._by_word else len(self._target)
-
-    @property
-    def deferred(self) -> int:
-        return self._deferred
 
     @property
     def source_words(self) -> Sequence[str]:
@@ -128,10 +123,6 @@ class Stream:
             )
         return self._rows[ahead]
 
-    @property
-    def explained(self) -> AbstractSet[int]:
-        return self._explained
-
     # input
 
     def feed(self, word: Sequence[int], text: str = "") -> None:
@@ -148,10 +139,6 @@ class Stream:
         self._source.append(EOS)
         self._word_of.append(len(self._words))
         self._closed = True
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     def unencoded(self) -> list[int]:
         """Source ids fed since the last call, for the encoder: it may run ahead of what the policy reads."""
@@ -289,7 +276,7 @@ class Stream:
 
     def _read_on(self, decision: Decision) -> None:
         """Reads a token, or a word with all its tokens."""
-        self._deferred += self._seen is not Need.NOTHING
+        self.deferred += self._seen is not Need.NOTHING
         if self._rows:
             self._guesses = _unended(self._rows)
             self._rows = []
@@ -313,7 +300,7 @@ class Stream:
             following = [] if decision is SOURCE_COMPLETE else [row.candidate for row in self._rows[1:2]]
             self._count_word(begins, [token, *following])
         complete = self._shown_by_next and self._shut
-        self._explained.update(decision.evidence)
+        self.explained |= set(decision.evidence)
         self._note(
             decision,
             token,
@@ -327,7 +314,7 @@ class Stream:
         )
         self._rows = self._rows[1:]
         self._guesses = self._guesses[1:] if self._guesses[:1] == (token,) else ()
-        self._deferred, self.put_off = 0, ()
+        self.deferred, self.put_off = 0, ()
         self.done = token == EOS
 
     def _count_word(self, begins: bool, tokens: Sequence[int]) -> None:
@@ -343,44 +330,10 @@ class Stream:
         self._complete += self._shut and not self._attached
 
     def _note(self, decision: Decision, token: int, **more: Any) -> None:
-        counts = (self._read, self._heard, len(self._target), self._deferred)
+        counts = (self._read, self._heard, len(self._target), self.deferred)
         self._steps.append(Step(decision.action, token, *counts, reason=decision.reason, end=token == EOS, **more))
 
 
 def _unended(rows: Sequence[Row]) -> tuple[int, ...]:
     """The tokens that these rows propose, up to the end of the translation."""
     return tuple(itertools.takewhile(lambda token: token != EOS, (row.candidate for row in rows)))
-
-
-class CopiedStream:
-    """A sentence in which nothing is translated: each word is written as it is read, without the model."""
-
-    def __init__(self) -> None:
-        self.closed = self.done = False
-        self._words = 0
-        self._steps: list[Step] = []
-
-    def feed(self, text: str) -> None:
-        self._words += 1
-        self._note(UNK, text=text)
-
-    def close(self) -> None:
-        self.closed = self.done = True
-        self._note(EOS, end=True)
-
-    @property
-    def pending(self) -> bool:
-        """Whether there are steps to take."""
-        return bool(self._steps)
-
-    def take(self) -> list[Step]:
-        steps, self._steps = self._steps, []
-        return steps
-
-    def _note(self, token: int, *, text: str = "", end: bool = False) -> None:
-        """Both actions of a word, or of the end."""
-        tokens = self._words + end
-        self._steps += [
-            Step(Action.READ, token, tokens, self._words, tokens - 1, text=text, reason=COPIED.reason, end=end),
-            Step(Action.WRITE, token, tokens, self._words, tokens, reason=COPIED.reason, end=end),
-        ]

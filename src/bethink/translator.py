@@ -199,7 +199,7 @@ class Translator:
                     else:
                         yield number, Translation.of([])
                 engine.round()
-                for number in [number for number, sentence in running.items() if sentence.stream.done]:
+                for number in [number for number, sentence in running.items() if sentence.done]:
                     yield number, Translation.of(running.pop(number).take())
         finally:
             for sentence in running.values():
