@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import mimetypes
-import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -27,20 +27,21 @@ from bethink.serve.socket import serve_socket
 
 PAGE = Path(__file__).parent / "page"
 ABOUT = "The HTTP side of bethink. Live text goes through the WebSocket at /v1/stream, described in docs/protocol.md."
-METHODS = {"/v1/translate": "POST", "/v1/models": "GET, HEAD", "/v1/rooms": "POST"}
-METHODS |= {"/health": "GET, HEAD", "/metrics": "GET, HEAD"}
-ROOM = re.compile(r"v1/rooms/[^/]+(/events|/captions\.\w+|/qr\.svg)?")
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 
 
 class Page(StaticFiles):
     """The files of the page. Browsers check each time whether a file changed, so nobody sees an old page."""
 
+    def __init__(self, directory: Path, routes: Sequence[BaseRoute]) -> None:
+        """`routes`: those of the application, which get the requests that they accept before this sees them."""
+        super().__init__(directory=directory, html=True)
+        self._routes = [route for route in routes if isinstance(route, Route)]
+
     async def get_response(self, path: str, scope: Scope) -> Response:
-        allowed = METHODS.get(f"/{path}")
-        if room := ROOM.fullmatch(path):
-            allowed = "GET" if room[1] else "GET, DELETE"
-        if allowed:  # a route of this path exists, so the method was wrong
+        asked = [route for route in self._routes if route.matches(scope)[0] is Match.PARTIAL]
+        if asked:  # a route of this path exists, so the method was wrong
+            allowed = ", ".join(method for route in asked for method in route.methods or ())
             raise HTTPException(405, f"this path accepts {allowed} only", {"Allow": allowed})
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
@@ -64,8 +65,9 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
             "allow_headers": ["Authorization", "Content-Type"],
         }
         app.add_middleware(CORSMiddleware, allow_origins=sorted(service.access.origins), **allowed)
-    app.include_router(routes(service))
-    app.include_router(room_routes(service))
+    routers = routes(service), room_routes(service)
+    for router in routers:
+        app.include_router(router)
     _add_errors(app, service)
 
     @app.websocket(PATH)
@@ -75,7 +77,7 @@ def create_app(service: Service, page: Path = PAGE) -> FastAPI:
 
     for suffix, kind in TYPES.items():  # the system's table differs between machines
         mimetypes.add_type(kind, suffix)
-    app.mount("/", Page(directory=page, html=True))
+    app.mount("/", Page(page, [route for router in routers for route in router.routes]))
     return app
 
 
