@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeAlias
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
 
 from bethink.errors import BethinkError
@@ -85,31 +86,32 @@ class ErrorOut(BaseModel):
     error: Annotated[dict[str, str], Field(description="`code` for programs, `message` for people")]
 
 
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorOut} for status in (400, 401, 403, 404, 413, 422, 429, 503)
+}
+
+
 def routes(service: Service) -> APIRouter:
     router = APIRouter()
-    refusals: dict[int | str, dict[str, Any]] = {
-        status: {"model": ErrorOut} for status in (400, 401, 403, 404, 413, 422, 429, 503)
-    }
 
     @router.post(
         "/v1/translate",
         summary="Translate a whole text",
         description=f"With `Accept: {EVENTS}` the messages of the socket come as server-sent events.",
         response_model=TranslationOut,
-        responses=refusals | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+        responses=REFUSALS | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
     async def translate(order: Order, request: Request) -> Response:
         start, address = Start(order.model, order.policy), request.client.host if request.client else ""
         if EVENTS in request.headers.get("accept", ""):
             messages = _messages(service, start, order.text, address)
-            first = await anext(
-                messages
-            )  # a refusal must become an HTTP status, so it must come before the stream begins
-            return Events(first, messages, service.limits.slow)
+            # a refusal must become an HTTP status, so it must come before the stream begins
+            first = await anext(messages)
+            return EventStream(_events(first, messages), service.limits.slow)
         return JSONResponse(await _whole(service, start, order.text, request.is_disconnected, address))
 
     @router.head("/v1/models", include_in_schema=False)
-    @router.get("/v1/models", summary="The models that are served", response_model=ModelsOut, responses=refusals)
+    @router.get("/v1/models", summary="The models that are served", response_model=ModelsOut, responses=REFUSALS)
     async def models() -> Response:
         return JSONResponse({"models": [model.describe() for model in service.models]})
 
@@ -123,7 +125,7 @@ def routes(service: Service) -> APIRouter:
         return JSONResponse(body, status_code=200 if status == "ready" else 503, headers={"Cache-Control": "no-store"})
 
     @router.head("/metrics", include_in_schema=False)
-    @router.get("/metrics", summary="Prometheus metrics", response_class=PlainTextResponse, responses=refusals)
+    @router.get("/metrics", summary="Prometheus metrics", response_class=PlainTextResponse, responses=REFUSALS)
     async def metrics() -> Response:
         return Response(service.metrics.page(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
@@ -187,35 +189,38 @@ async def _feeding(service: Service, start: Start, text: str, address: str) -> A
             await asyncio.gather(feeding, return_exceptions=True)
 
 
-class Events(StreamingResponse):
-    """Server-sent events; their source is closed however the response ends."""
+async def _events(first: Message, messages: Messages) -> AsyncGenerator[str]:
+    async with contextlib.aclosing(messages):
+        yield _event(first)
+        try:
+            async for message in messages:
+                yield _event(message)
+        except BethinkError as error:
+            if not isinstance(error, Refusal):
+                LOG.exception("the engine failed")
+                error = Refusal("internal", "the server failed; try again")
+            yield _event(error.to_message())
 
-    def __init__(self, first: Message, messages: Messages, slow: float) -> None:
-        self._events = _events(first, messages, slow)
-        super().__init__(self._events, media_type=EVENTS, headers={"Cache-Control": "no-store"})
+
+def _event(message: Message) -> str:
+    number = f"id: {message['n']}\n" if message["type"] == "step" else ""
+    return f"event: {message['type']}\n{number}data: {dumps(message)}\n\n"
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events. A client that needs more than `slow` seconds to take one gets no more; their source is closed at the end."""
+
+    def __init__(self, events: AsyncGenerator[str | bytes], slow: float) -> None:
+        super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        self._events, self._slow = events, slow
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def sending(message: ASGIMessage) -> None:
+            async with asyncio.timeout(self._slow):
+                await send(message)
+
         async with contextlib.aclosing(self._events):
-            await super().__call__(scope, receive, send)
-
-
-async def _events(first: Message, messages: Messages, slow: float) -> AsyncGenerator[str]:
-    """Messages as events. A client that needs more than `slow` seconds to take one gets no more."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None, "events are sent from a task"
-    message: Message | None = first
-    async with contextlib.aclosing(messages):
-        while message is not None:
-            alarm = loop.call_later(slow, task.cancel)
             try:
-                number = f"id: {message['n']}\n" if message["type"] == "step" else ""
-                yield f"event: {message['type']}\n{number}data: {dumps(message)}\n\n"
-            finally:
-                alarm.cancel()
-            try:
-                message = await anext(messages, None)
-            except BethinkError as error:
-                if not isinstance(error, Refusal):
-                    LOG.exception("the engine failed")
-                    error = Refusal("internal", "the server failed; try again")
-                message = error.to_message()
+                await super().__call__(scope, receive, sending)
+            except* TimeoutError:
+                pass

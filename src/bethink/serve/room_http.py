@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import random
-from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator
+from typing import Annotated, Literal
 
 import segno
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse, Response
-from starlette.types import Receive, Scope, Send
 
 from bethink.serve.auth import bearer
-from bethink.serve.http import EVENTS, ErrorOut
+from bethink.serve.http import EVENTS, REFUSALS, ErrorOut, EventStream
 from bethink.serve.protocol import LARGEST, Refusal
 from bethink.serve.rooms import Room
 from bethink.serve.service import Service
@@ -67,29 +65,21 @@ Token = Annotated[str, Query(max_length=200, description="The part of the key af
 ModelName = Annotated[str, Query(max_length=200, description="Empty means the first of the room.")]
 
 
-REFUSALS: dict[int | str, dict[str, Any]] = {
-    status: {"model": ErrorOut} for status in (400, 401, 403, 404, 409, 413, 422, 429, 503)
-}
+ANSWERS = REFUSALS | {409: {"model": ErrorOut}}
 
 
 def room_routes(service: Service) -> APIRouter:
     router = APIRouter()
-    _add_management(router, service)
-    _add_listening(router, service)
-    return router
 
+    def found(who: str, name: str, token: str, request: Request) -> Room:
+        """The room; wrong guesses count against the address."""
+        try:
+            return service.open_rooms.find(who, name, token or bearer(request.headers.get("authorization")))
+        except Refusal:
+            service.admit(request.client.host if request.client else "")
+            raise
 
-def _found(service: Service, who: str, name: str, token: str, request: Request) -> Room:
-    """The room; wrong guesses count against the address."""
-    try:
-        return service.open_rooms.find(who, name, token or bearer(request.headers.get("authorization")))
-    except Refusal:
-        service.admit(request.client.host if request.client else "")
-        raise
-
-
-def _add_management(router: APIRouter, service: Service) -> None:
-    @router.post("/v1/rooms", summary="Open a room", status_code=201, response_model=RoomKeys, responses=REFUSALS)
+    @router.post("/v1/rooms", summary="Open a room", status_code=201, response_model=RoomKeys, responses=ANSWERS)
     async def open_room(order: RoomOrder, request: Request) -> Response:
         rooms, models = service.open_rooms, [service.model(name).name for name in order.models or [""]]
         if len(set(models)) < len(models):
@@ -100,9 +90,9 @@ def _add_management(router: APIRouter, service: Service) -> None:
         body = {"room": room.name, "models": models, **keys, "link": link, "expiry": rooms.limits.expiry}
         return JSONResponse(body, status_code=201, headers={"Cache-Control": "no-store"})
 
-    @router.get("/v1/rooms/{name}", summary="A room's languages", response_model=RoomOut, responses=REFUSALS)
+    @router.get("/v1/rooms/{name}", summary="A room's languages", response_model=RoomOut, responses=ANSWERS)
     async def room(name: str, request: Request, token: Token = "") -> Response:
-        there = _found(service, "listener", name, token, request)
+        there = found("listener", name, token, request)
         about = {model.name: model.translator.about for model in service.models}
         languages = [
             {
@@ -117,17 +107,15 @@ def _add_management(router: APIRouter, service: Service) -> None:
         body = {"room": there.name, **times, "languages": languages, "listeners": there.listeners}
         return JSONResponse(body, headers={"Cache-Control": "no-store"})
 
-    @router.delete("/v1/rooms/{name}", summary="Close a room and delete its text", status_code=204, responses=REFUSALS)
+    @router.delete("/v1/rooms/{name}", summary="Close a room and delete its text", status_code=204, responses=ANSWERS)
     async def close(name: str, request: Request, token: Token = "") -> Response:
-        service.open_rooms.remove(_found(service, "speaker", name, token, request))
+        service.open_rooms.remove(found("speaker", name, token, request))
         return Response(status_code=204)
 
-
-def _add_listening(router: APIRouter, service: Service) -> None:
     @router.get(
         "/v1/rooms/{name}/events",
         summary="The words of a room as they are written",
-        responses=REFUSALS | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
+        responses=ANSWERS | {200: {"content": {EVENTS: {"schema": {"type": "string"}}}}},
     )
     async def events(
         name: str,
@@ -137,16 +125,16 @@ def _add_listening(router: APIRouter, service: Service) -> None:
         after: Annotated[int, Query(ge=-1, le=LARGEST, description="The last event that the listener has.")] = -1,
         last_event_id: Annotated[str, Header(max_length=20)] = "",
     ) -> Response:
-        there = _found(service, "listener", name, token, request)
+        there = found("listener", name, token, request)
         if service.open_rooms.listeners >= service.limits.listeners:
             raise Refusal("full", f"all {service.limits.listeners} places of listeners are taken; try again later")
         last = int(last_event_id) if last_event_id.isascii() and last_event_id.isdecimal() else after
-        return Listening(there, there.track(model), last, service.limits.slow)
+        return EventStream(_words(there, there.track(model), last), service.limits.slow)
 
     @router.get(
         "/v1/rooms/{name}/captions.{kind}",
         summary="The captions so far",
-        responses=REFUSALS | {200: {"content": {each.media_type: {} for each in FORMATS.values()}}},
+        responses=ANSWERS | {200: {"content": {each.media_type: {} for each in FORMATS.values()}}},
     )
     async def captions(
         name: str,
@@ -156,7 +144,7 @@ def _add_listening(router: APIRouter, service: Service) -> None:
         model: ModelName = "",
         doubt: Annotated[bool, Query(description="Whether WebVTT marks words that were written early.")] = True,
     ) -> Response:
-        words = _found(service, "listener", name, token, request).track(model).words()
+        words = found("listener", name, token, request).track(model).words()
         made = cues((word.at, word.text, last, doubt and doubtful(word.stability)) for word, last in words)
         form = FORMATS[f".{kind}"]
         headers = {"Cache-Control": "no-store", "Content-Disposition": f'inline; filename="{name}.{kind}"'}
@@ -165,13 +153,13 @@ def _add_listening(router: APIRouter, service: Service) -> None:
     @router.get(
         "/v1/rooms/{name}/qr.svg",
         summary="The link to the listeners' page as a QR code",
-        responses=REFUSALS | {200: {"content": {"image/svg+xml": {}}}},
+        responses=ANSWERS | {200: {"content": {"image/svg+xml": {}}}},
     )
     async def qr(
         name: str, request: Request, token: Token = "", base: Annotated[str, Query(max_length=300)] = ""
     ) -> Response:
         """`base`: the address of the pages, if a proxy puts them under another one than the server sees."""
-        there = _found(service, "listener", name, token, request)
+        there = found("listener", name, token, request)
         origin = "/".join(base.split("/")[:3])
         if base and not service.access.allows_origin(origin, request.headers.get("host", "")):
             raise Refusal("origin", "'base' is not an address of this server; --origin can add it")
@@ -183,54 +171,26 @@ def _add_listening(router: APIRouter, service: Service) -> None:
         )
         return Response(out.getvalue(), media_type="image/svg+xml", headers={"Cache-Control": "no-store"})
 
+    return router
 
-class Listening(Response):
-    """Server-sent events for one listener. It holds no queue: only the number of the last step that was sent."""
 
-    def __init__(self, room: Room, track: Track, after: int, slow: float) -> None:
-        super().__init__(media_type=EVENTS, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
-        self._room, self._track, self._after, self._slow = room, track, after, slow
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._room.listeners += 1
-        tasks = [asyncio.create_task(self._follow(send)), asyncio.create_task(_gone(receive))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._room.listeners -= 1
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _follow(self, send: Send) -> None:
-        """Ends with the room, or when the listener takes nothing for too long; it comes back and asks for what follows."""
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async for chunk in self._chunks():
-            try:
-                async with asyncio.timeout(self._slow):
-                    await send({"type": "http.response.body", "body": chunk, "more_body": True})
-            except TimeoutError:
-                return
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _chunks(self) -> AsyncIterator[bytes]:
+async def _words(room: Room, track: Track, after: int) -> AsyncGenerator[bytes]:
+    """What one listener gets, until the room ends. It holds no queue: only the number of the last step that was sent."""
+    room.listeners += 1
+    try:
         yield f"retry: {random.randint(500, 2500)}\n\n".encode()  # after a restart not all come back at once
         told_final = False
         while True:
-            chunk, self._after = self._track.since(self._after)
-            told_final = told_final and self._track.final
+            chunk, after = track.since(after)
+            told_final = told_final and track.final
             if chunk:
                 yield chunk
-            elif self._track.final and not told_final:
+            elif track.final and not told_final:
                 told_final = True
                 yield b"event: final\ndata: {}\n\n"
-            elif self._track.closed:
+            elif track.closed:
                 return
-            elif not await self._track.wait(ALIVE):
+            elif not await track.wait(ALIVE):
                 yield b"event: alive\ndata: {}\n\n"
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+    finally:
+        room.listeners -= 1
