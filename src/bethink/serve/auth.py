@@ -74,12 +74,13 @@ class Access:
     def __init__(self, host: str, origins: Iterable[str] = (), token: str | None = None) -> None:
         self.origins = frozenset(_origin(origin) for origin in origins)
         self._names = {_split(origin).hostname for origin in self.origins}
-        self._anywhere = not is_local(host) and not self.origins
+        self.any_host = not is_local(host) and not self.origins  # it was told no name, so it answers to every one
+        self.needs_token = token is not None
         self._token = token
 
     def allows_host(self, host: str) -> bool:
         """Whether the Host header names this server; another name may be a DNS rebinding attack."""
-        return self._anywhere or _split(f"//{host}").hostname in LOCAL | self._names
+        return self.any_host or _split(f"//{host}").hostname in LOCAL | self._names
 
     def allows_origin(self, origin: str | None, host: str) -> bool:
         """Whether a page of this origin may use the server; programs other than browsers send no origin."""
@@ -87,15 +88,6 @@ class Access:
             return True
         asked = _split(origin)
         return asked.scheme in ("http", "https") and asked.netloc.lower() == host.lower() and self.allows_host(host)
-
-    @property
-    def any_host(self) -> bool:
-        """Whether the server answers to every host name, because it was told none."""
-        return self._anywhere
-
-    @property
-    def needs_token(self) -> bool:
-        return self._token is not None
 
     def allows_token(self, token: str) -> bool:
         """Compares in constant time, so that timing tells nothing about the token."""

@@ -102,9 +102,8 @@ class Connection:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
                 if handler.warned in done:
                     await self._send({"type": "reconnect", "after": RECONNECT})
-                if (
-                    listening in done and not handler.session.closed
-                ):  # after that it can only fail because the session is closed
+                # once the session is closed, listening can only fail because of that
+                if listening in done and not handler.session.closed:
                     listening.result()
             telling.result()
         finally:
@@ -148,9 +147,8 @@ class Connection:
             raise WebSocketDisconnect(message.get("code", 1006))
         if message.get("text") is None:
             raise Refusal("invalid", "a frame is binary, but every frame must be text")
-        if (
-            len(message["text"].encode()) > self._limits.message
-        ):  # `bethink serve` has checked this already; other servers may not
+        # `bethink serve` has checked this already; other servers may not
+        if len(message["text"].encode()) > self._limits.message:
             raise Refusal("size", f"a frame may have {self._limits.message} bytes; this one has more")
         return protocol.read_request(message["text"])
 

@@ -85,9 +85,8 @@ class StreamHandler:
                     self._check = 0
                     messages.append(self._sentence(event))
                     continue
-                if isinstance(
-                    event, Tail
-                ):  # for this client alone, never for a room; not while it is still caught up with
+                # for this client alone, never for a room; not while it is still caught up with
+                if isinstance(event, Tail):
                     messages += [tail_message(event)] if self._place >= self._seen else []
                     continue
                 is_new = self._is_new(event)

@@ -96,9 +96,8 @@ class LimitedWebSocket(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: Any) -> None:
-        if (
-            self.close_sent and self.initial_response is None
-        ):  # to the application, a closed socket is a client that left
+        # to the application, a closed socket is a client that left
+        if self.close_sent and self.initial_response is None:
             raise ClientDisconnected
         await super().send(message)
 
