@@ -79,11 +79,16 @@ class KVCache:
         rows = [caches.row for caches in group if caches.row >= 0]
         if len(rows) == len(group) == max(rows) - min(rows) + 1:
             return min(rows)
-        self._close_ranks(len(group))
+        # Drop rows if there are many more than open streams; streams that lost their row for a moment also count.
+        if len(self._tenants) > 2 * max(self._streams, len(group)) + SPARE_ROWS:
+            staying = [tenant for tenant in self._tenants if tenant]
+            self._arrange(staying, len(staying))
         self._give_back()
         first = self._place(group)
-        last = first + len(group)
-        self._add_rows(last)
+        last, have = first + len(group), len(self._tenants)
+        if last > have:  # with some spare, because otherwise each new stream would move all others
+            wanted = max(self._streams, have + have // 4)
+            self._arrange([tenant for tenant in self._tenants if tenant], max(last, min(wanted, ROWS)), stay=True)
         members = set(map(id, group))
         for tenant in self._tenants[first:last]:
             if tenant and id(tenant) not in members:
@@ -162,12 +167,6 @@ class KVCache:
 
     # sizes
 
-    def _close_ranks(self, count: int) -> None:
-        """Drop rows if there are many more than open streams; streams that lost their row for a moment also count."""
-        if len(self._tenants) > 2 * max(self._streams, count) + SPARE_ROWS:
-            staying = [tenant for tenant in self._tenants if tenant]
-            self._arrange(staying, len(staying))
-
     def _give_back(self) -> None:
         for kind, array in self._arrays.items():
             self._demand[kind] = max(array.size, self._demand[kind])
@@ -179,13 +178,6 @@ class KVCache:
 
     def _in_place(self) -> Moves:
         return [(caches.row, caches.row) for caches in self._tenants if caches]
-
-    def _add_rows(self, count: int) -> None:
-        have = len(self._tenants)
-        if count > have:
-            # with some spare, because otherwise each new stream would move all others
-            wanted = max(self._streams, have + have // 4)
-            self._arrange([tenant for tenant in self._tenants if tenant], max(count, min(wanted, ROWS)), stay=True)
 
     def _arrange(self, staying: Sequence[Caches], count: int, *, stay: bool = False) -> None:
         """Change the number of rows; the staying streams get the first rows, or with `stay` keep theirs."""

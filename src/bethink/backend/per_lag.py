@@ -51,7 +51,10 @@ class PerLag:
         chosen: dict[int, list[tuple[int, Rows]]] = {}
         for n, request in enumerate(requests):
             which = self._choose(request, 0)
-            chosen.setdefault(which, []).append((n, self._served_by(which, request)))
+            # the first row that another model has to compute
+            count = next((row for row in range(len(request.tokens)) if self._choose(request, row) != which), None)
+            own = Rows(request.slot, request.start, request.tokens[:count], request.prefixes[:count])
+            chosen.setdefault(which, []).append((n, own))
         answers: dict[int, list[Row]] = {}
         for which, group in chosen.items():
             self._encode(which, [request.slot for _, request in group])
@@ -65,11 +68,6 @@ class PerLag:
         if prefix == len(source) and source[-1] == EOS:
             return self._serving[-1]
         return self._serving[min(max(prefix - request.start - row, 1), len(self._serving)) - 1]
-
-    def _served_by(self, which: int, request: Rows) -> Rows:
-        """The rows before the first that another model has to compute."""
-        count = next((n for n in range(len(request.tokens)) if self._choose(request, n) != which), len(request.tokens))
-        return Rows(request.slot, request.start, request.tokens[:count], request.prefixes[:count])
 
     def _encode(self, which: int, slots: Sequence[int]) -> None:
         fresh = []

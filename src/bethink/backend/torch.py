@@ -105,58 +105,50 @@ class TorchBackend:
             self._free.append(slot)
 
     def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
-        with self._turn:
-            self._read(requests)
+        with self._turn, torch.inference_mode():
+            slots = self._tensor([slot for slot, _ in requests])
+            ids = self._padded([tuple(ids) for _, ids in requests])
+            positions, length = self._places([self._lengths[slot] for slot, _ in requests], ids.shape[1])
+            for slot, fresh in requests:
+                self._lengths[slot] += len(fresh)
+            self._grow(self._encoder + self._cross, length)
+            # B 1 N L: a causal encoder sees earlier positions, a bidirectional one the whole sentence
+            seen = positions + 1 if self.causal else self._tensor([len(ids) for _, ids in requests])[:, None]
+            mask = readable_mask(seen, length)[:, None]
+            caches = [self._remember(layer, slots, positions, length) for layer in self._encoder]
+            memory = self.model.encode(self.model.embed_source(ids, positions.clamp(max=LONGEST - 1)), mask, caches)
+            self._keep(self.model.source_memory(memory), slots, positions)
 
     def step(self, requests: Sequence[Rows]) -> list[list[Row]]:
-        with self._turn:
-            return self._step(requests)
+        with self._turn, torch.inference_mode():
+            slots = self._tensor([request.slot for request in requests])
+            ids = self._padded([request.tokens for request in requests])
+            path = self._padded([request.prefixes for request in requests]).clamp(min=1)
+            positions, length = self._places([request.start for request in requests], ids.shape[1])
+            heard = max(max(request.prefixes) for request in requests)
+            self._grow(self._decoder, length)
+            readable = readable_mask(path, heard)
+            cross = [layer.gather(slots, heard) for layer in self._cross]
+            caches = [self._remember(layer, slots, positions, length) for layer in self._decoder]
+            mask = readable_mask(positions + 1, length)[:, None]
+            x = self.model.embed_target(ids, positions.clamp(max=LONGEST - 1))
+            states = self.model.decode(x, cross, readable, mask, caches)
+            votes = Votes(*(store.gather(slots, heard) for store in self._votes)) if self._votes else None
+            output, routing = self.model.read_out(states, votes, readable)
+            scores = self.model.scores(output, positions)
+            seen = routing.degrees.float() if routing else None
+            degrees = np.zeros((*path.shape, 0), np.float32) if seen is None else seen.cpu().numpy()
 
-    @torch.inference_mode()
-    def _read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
-        slots = self._tensor([slot for slot, _ in requests])
-        ids = self._padded([tuple(ids) for _, ids in requests])
-        positions, length = self._places([self._lengths[slot] for slot, _ in requests], ids.shape[1])
-        for slot, fresh in requests:
-            self._lengths[slot] += len(fresh)
-        self._grow(self._encoder + self._cross, length)
-        # B 1 N L: a causal encoder sees earlier positions, a bidirectional one the whole sentence
-        seen = positions + 1 if self.causal else self._tensor([len(ids) for _, ids in requests])[:, None]
-        mask = readable_mask(seen, length)[:, None]
-        caches = [self._remember(layer, slots, positions, length) for layer in self._encoder]
-        memory = self.model.encode(self.model.embed_source(ids, positions.clamp(max=LONGEST - 1)), mask, caches)
-        self._keep(self.model.source_memory(memory), slots, positions)
+            def choices(among: Tensor | None) -> list[list[Row]]:
+                candidates, confidences = likeliest(scores, among)
+                judged = self.model.judge(output, confidences, seen, path).cpu().numpy() if self.model.judge else None
+                return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees, judged)
 
-    @torch.inference_mode()
-    def _step(self, requests: Sequence[Rows]) -> list[list[Row]]:
-        slots = self._tensor([request.slot for request in requests])
-        ids = self._padded([request.tokens for request in requests])
-        path = self._padded([request.prefixes for request in requests]).clamp(min=1)
-        positions, length = self._places([request.start for request in requests], ids.shape[1])
-        heard = max(max(request.prefixes) for request in requests)
-        self._grow(self._decoder, length)
-        readable = readable_mask(path, heard)
-        cross = [layer.gather(slots, heard) for layer in self._cross]
-        caches = [self._remember(layer, slots, positions, length) for layer in self._decoder]
-        mask = readable_mask(positions + 1, length)[:, None]
-        x = self.model.embed_target(ids, positions.clamp(max=LONGEST - 1))
-        states = self.model.decode(x, cross, readable, mask, caches)
-        votes = Votes(*(store.gather(slots, heard) for store in self._votes)) if self._votes else None
-        output, routing = self.model.read_out(states, votes, readable)
-        scores = self.model.scores(output, positions)
-        seen = routing.degrees.float() if routing else None
-        degrees = np.zeros((*path.shape, 0), np.float32) if seen is None else seen.cpu().numpy()
-
-        def choices(among: Tensor | None) -> list[list[Row]]:
-            candidates, confidences = likeliest(scores, among)
-            judged = self.model.judge(output, confidences, seen, path).cpu().numpy() if self.model.judge else None
-            return _rows(requests, candidates.cpu().numpy(), confidences.cpu().numpy(), degrees, judged)
-
-        rows = choices(None)
-        if self._leaving is None:
-            return rows
-        both = zip(rows, choices(self._leaving), strict=True)
-        return [[row.beside(other) for row, other in zip(*pair, strict=True)] for pair in both]
+            rows = choices(None)
+            if self._leaving is None:
+                return rows
+            both = zip(rows, choices(self._leaving), strict=True)
+            return [[row.beside(other) for row, other in zip(*pair, strict=True)] for pair in both]
 
     def _remember(self, layer: KeyValues, slots: Tensor, positions: Tensor, length: int) -> Remember:
         def remember(memory: Memory) -> Memory:
