@@ -188,14 +188,12 @@ class _Network:
         return self._residual(x, f"{name}.residual.norm", attend)
 
     def feed_forward(self, x: Value, name: str) -> Value:
-        return self._residual(
-            x,
-            f"{name}.residual.norm",
-            lambda x: self._linear(self._activated(self._linear(x, f"{name}.into")), f"{name}.out"),
-        )
+        def feed(x: Value) -> Value:
+            hidden = self._linear(x, f"{name}.into")
+            hidden = hidden.op("Relu") if self._config.activation == "relu" else hidden * hidden.op("Sigmoid")
+            return self._linear(hidden, f"{name}.out")
 
-    def _activated(self, x: Value) -> Value:
-        return x.op("Relu") if self._config.activation == "relu" else x * x.op("Sigmoid")
+        return self._residual(x, f"{name}.residual.norm", feed)
 
     def norm(self, x: Value, name: str) -> Value:
         """Layer normalisation, if the model has one of that name."""
