@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("empty_rooms")
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr("bethink.client.patience.FIRST_WAIT", 0.01)
 
 
 def opened(server: Running) -> dict[str, Any]:

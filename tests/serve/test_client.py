@@ -266,8 +266,8 @@ def test_connections_that_break_again_and_again_change_nothing(name: str, speech
             return got, client.reconnects
 
     with running(model) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.asynchronous.FIRST_WAIT", 0.01)
-        patch.setattr("bethink.client.asynchronous.LONGEST_WAIT", 0.05)
+        patch.setattr("bethink.client.patience.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.patience.LONGEST_WAIT", 0.05)
         got, reconnects = play(lambda: scene(made))
     assert reconnects >= 2
     assert [step.n for step in got] == list(range(len(got)))
@@ -423,7 +423,7 @@ def test_a_silent_client_comes_back_when_there_is_text(model: Model, translator:
             return shown(got)
 
     with running(model, idle=1.0) as made, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.asynchronous.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.patience.FIRST_WAIT", 0.01)
         assert play(lambda: scene(made)) == translator.translate(SPEECH)
 
 
@@ -450,7 +450,7 @@ def test_what_crosses_with_hanging_up_for_silence_is_said_again() -> None:
         assert heard == ["te riki ", "te riki "]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("bethink.client.asynchronous.FIRST_WAIT", 0.01)
+        patch.setattr("bethink.client.patience.FIRST_WAIT", 0.01)
         play(scene)
 
 

@@ -35,7 +35,7 @@ class Doubting:
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sinks, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr("bethink.client.patience.FIRST_WAIT", 0.01)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@
 `SyncClient` is the same without asyncio. Both need only the package `websockets`. docs/protocol.md describes the protocol.
 """
 
-from bethink.client.asynchronous import Client, ConnectionLost
+from bethink.client.asynchronous import Client
 from bethink.client.blocking import SyncClient
+from bethink.client.patience import ConnectionLost
 from bethink.serve.protocol import Refusal
 from bethink.trace import Step
 

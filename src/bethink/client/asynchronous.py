@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import math
-import random
 import time
 import urllib.parse
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from bethink.client.patience import ConnectionLost, Patience
 from bethink.client.resume import ReplayBuffer
 from bethink.errors import BethinkError, MissingExtra
 from bethink.serve.protocol import NO_RETRY, PATH, ROOM_PATH, VERSION, Message, Refusal, dumps
@@ -21,14 +20,8 @@ from bethink.trace import Step
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-LOG = logging.getLogger("bethink.client")
-FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds between attempts
 AHEAD = 262_144  # UTF-16 units of text that may wait to be sent
 BEHIND = 256  # steps that may wait to be read
-
-
-class ConnectionLost(BethinkError):
-    """The server could not be reached within the client's `patience`."""
 
 
 class Client:
@@ -85,10 +78,11 @@ class Client:
         self._work: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        connected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._work = asyncio.create_task(self._run(connected))
+        self._work = asyncio.create_task(self._run())
         try:
-            await connected
+            await self._until(lambda: self._closed or bool(self.ready))
+            if not self.ready and self._outcome is not None:
+                raise self._outcome
         except BaseException:
             await self.__aexit__()
             raise
@@ -183,28 +177,26 @@ class Client:
 
     # the connection
 
-    async def _run(self, connected: asyncio.Future[None]) -> None:
-        """The background task. `connected` gets the result of the first connection; every waiting call ends when this ends."""
+    async def _run(self) -> None:
+        """The background task; every waiting call ends when this ends."""
         try:
-            await self._keep_connected(connected)
+            await self._keep_connected()
         except asyncio.CancelledError:
             self._outcome = BethinkError("this Client was closed before its text was complete")
             raise
         except Exception as error:  # noqa: BLE001 - raised again for those who wait
             self._outcome = error
-            if not connected.done():
-                connected.set_exception(error)
-                return
         finally:
             self._closed = True
             self._news.set()
-        self._on_state("ended")
+        if self.ready:
+            self._on_state("ended")
 
-    async def _keep_connected(self, connected: asyncio.Future[None]) -> None:
-        since, wait = time.monotonic(), FIRST_WAIT
+    async def _keep_connected(self) -> None:
+        patience = Patience(self._patience, f"{self._url} was out of reach")
         while True:
             before = self.ready
-            trouble = await self._attempt(connected)
+            trouble = await self._attempt()
             if self.final:
                 return
             if self.ready is not before:
@@ -213,20 +205,15 @@ class Client:
                 crossed = time.monotonic() - self._last_sent < float(self.ready["limits"].get("idle", 0)) / 2
                 if isinstance(trouble, Refusal) and trouble.code == "idle" and not crossed:
                     await self._until(lambda: self._buffer.has_news)  # reconnect only when there is something to send
-                since, wait = time.monotonic(), FIRST_WAIT
-            elif not self.ready and wait == FIRST_WAIT:
-                LOG.warning("%s; trying again for up to %g seconds", trouble, self._patience)
-            if time.monotonic() - since > self._patience:
-                raise ConnectionLost(f"{self._url} was out of reach for {self._patience:g} seconds: {trouble}")
-            await asyncio.sleep(min(wait * random.uniform(0.75, 1.25), self._patience))
-            wait = min(2 * wait, LONGEST_WAIT)
+                patience.renew()
+            await asyncio.sleep(patience.after(trouble, "" if self.ready else str(trouble)))
 
-    async def _attempt(self, connected: asyncio.Future[None]) -> BethinkError:
+    async def _attempt(self) -> BethinkError:
         """One connection, from start to end. Returns why it ended; raises it if trying again cannot help."""
         sockets = _websockets()
         try:
             async with sockets.asyncio.client.connect(self._url, compression=None, max_size=None) as socket:
-                await self._converse(socket, connected)
+                await self._converse(socket)
         except sockets.exceptions.ConnectionClosed as closed:
             code = closed.rcvd.code if closed.rcvd else 1006
             if code in NO_RETRY:
@@ -247,7 +234,7 @@ class Client:
             raise Refusal("invalid", told) from error
         return ConnectionLost("the server ended the stream early")
 
-    async def _converse(self, socket: ClientConnection, connected: asyncio.Future[None]) -> None:
+    async def _converse(self, socket: ClientConnection) -> None:
         await socket.send(dumps(self._start | self._buffer.resume()))
         ready = json.loads(await socket.recv())
         if ready["type"] == "error":
@@ -257,8 +244,7 @@ class Client:
         self.reconnects += bool(self.ready)
         self.ready, self.socket = ready, socket
         self._on_state("connected")
-        if not connected.done():
-            connected.set_result(None)
+        self._news.set()  # there is a connection
         sending = asyncio.create_task(self._send(socket, largest))
         try:
             await self._receive(socket)

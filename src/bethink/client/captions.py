@@ -11,7 +11,6 @@ import hashlib
 import http.client
 import itertools
 import json
-import logging
 import threading
 import time
 import urllib.error
@@ -20,36 +19,19 @@ import urllib.request
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
-from bethink.client.asynchronous import ConnectionLost
-from bethink.client.room import FIRST_WAIT, LONGEST_WAIT, RoomEvent, RoomReader, RoomWord
+from bethink.client.patience import Patience
+from bethink.client.room import RoomEvent, RoomReader, RoomWord
 from bethink.errors import BethinkError, DataError, UsageError
 from bethink.files import read_json, write_atomically
 from bethink.text.captions import FORMATS, Captions, Cue, Layout, Lines, pieces
 from bethink.text.languages import short
 from bethink.trace import correction_text, doubtful
 
-LOG = logging.getLogger("bethink.client")
 BEHIND = 1500  # milliseconds: a word may be this late before the clock is believed
 TIMEOUT = 10.0  # seconds for the answer to a POST
 ZOOM_LANGUAGES = {"de": "de-DE", "en": "en-US", "ja": "jp-JP", "es": "es-ES", "fr": "fr-FR", "zh": "zh-CN"}
-
-
-class Sink(Protocol):
-    """A place for captions. `skip` words of the room are not for it: it had them before, or they came before it."""
-
-    skip: int
-
-    def begin(self, room: RoomReader) -> None: ...
-    def word(self, word: RoomWord) -> None: ...
-    def end(self) -> None:
-        """The sentence has ended."""
-
-    def wait(self, now: int) -> None:
-        """Nothing came; it is `now`."""
-
-    def finish(self) -> None: ...
 
 
 def follow(room: RoomReader, sink: Sink, stop: threading.Event) -> None:
@@ -90,7 +72,7 @@ class FileSink:
     With `doubt`, WebVTT marks words that were written early and may be wrong.
     """
 
-    skip = 0
+    skip = 0  # words of the room that are not for it
 
     def __init__(self, path: Path, layout: Layout, *, doubt: bool = True) -> None:
         self._kind = FORMATS[path.suffix]
@@ -106,9 +88,11 @@ class FileSink:
         self._write(self._captions.add(word.at, word.text, doubt=self._doubt and doubtful(word.stability)))
 
     def end(self) -> None:
+        """The sentence has ended."""
         self._write(self._captions.end())
 
     def wait(self, now: int) -> None:
+        """Nothing came; it is `now`."""
         self._write(self._captions.wait(now))
 
     def finish(self) -> None:
@@ -127,7 +111,7 @@ class PostSink:
     with the next word, and sends the last line again under its old number in case it had not arrived."""
 
     def __init__(self, service: str, url: str, lines: Lines, state: Path | None, patience: float = 300.0) -> None:
-        self.skip = 0
+        self.skip = 0  # words of the room that it had before, or that came before it
         self._service, self._url, self._lines = service, url, lines
         self._state, self._patience = state, patience
         self._seq = 0  # of the last line
@@ -175,7 +159,8 @@ class PostSink:
 
     def _post(self, body: str) -> None:
         """Post until it is taken; the number stays the same, so nothing is doubled."""
-        wait, deadline = FIRST_WAIT, time.monotonic() + self._patience
+        host = urllib.parse.urlsplit(self._url).hostname
+        patience = Patience(self._patience, f"{self._service} ({host}) took no captions")
         url = f"{self._url}{'&' if '?' in self._url else '?'}seq={self._seq}"
         headers = {"Content-Type": "text/plain; charset=utf-8"}
         while True:
@@ -186,13 +171,7 @@ class PostSink:
                 told = f"HTTP status {error.code}" if isinstance(error, urllib.error.HTTPError) else repr(error)
                 if isinstance(error, urllib.error.HTTPError):
                     error.close()
-                if time.monotonic() > deadline:
-                    where = f"{self._service} ({urllib.parse.urlsplit(self._url).hostname})"
-                    raise ConnectionLost(f"{where} took no captions for {self._patience:g} seconds: {told}") from None
-                if wait == FIRST_WAIT:
-                    LOG.warning("%s: %s; trying again for up to %g seconds", self._service, told, self._patience)
-                time.sleep(wait)
-                wait = min(2 * wait, LONGEST_WAIT)
+                time.sleep(patience.after(told, f"{self._service}: {told}"))
 
     def _last_seq(self) -> int:
         """The number of the last line that the service has; YouTube cannot say it."""
@@ -214,6 +193,9 @@ class PostSink:
             raise DataError(f"{state} is damaged: it does not say which captions were sent; delete it") from None
         self._words = self.skip
         self._post(body)
+
+
+Sink: TypeAlias = FileSink | PostSink
 
 
 def sink_for(target: str, layout: Layout, state: Path | None, *, doubt: bool = True) -> Sink:

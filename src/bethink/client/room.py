@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import logging
 import queue
-import random
 import threading
 import time
 import urllib.error
@@ -17,12 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bethink.client.asynchronous import ConnectionLost
+from bethink.client.patience import ConnectionLost, Patience
 from bethink.errors import UsageError
 from bethink.serve.protocol import Message, Refusal
 
-LOG = logging.getLogger("bethink.client")
-FIRST_WAIT, LONGEST_WAIT = 0.5, 10.0  # seconds between attempts
 SILENCE = 40.0  # seconds; the server says at least every 15 that it is alive
 AHEAD = 1000  # events that may wait to be read
 BROKEN = (OSError, http.client.HTTPException, ValueError, KeyError, IndexError, TypeError)
@@ -63,18 +59,17 @@ class RoomReader:
         self._began = 0.0
         self._events: queue.Queue[RoomEvent | Exception | None] = queue.Queue(AHEAD)
         self._closed = threading.Event()  # nobody reads any more
-        self._chance = random.Random()
         self.about: Message = {}
 
     def open(self) -> None:
         """Ask for the room's languages and its clock; raises if there is no such room."""
-        wait, deadline = FIRST_WAIT, time.monotonic() + self._patience
+        patience = Patience(self._patience, f"{self._room} was out of reach")
         while not self.about:
             try:
                 with self._get("") as answer:
                     self.about = json.load(answer)
             except BROKEN as error:
-                wait = self._pause(error, wait, deadline)
+                time.sleep(patience.after(error, f"{self._room}: {error}"))
         models = [language["model"] for language in self.about["languages"]]
         if self._model and self._model not in models:
             raise UsageError(f"this room has no model named {self._model!r}; it has {', '.join(models)}")
@@ -111,22 +106,22 @@ class RoomReader:
 
     def _run(self) -> None:
         """The background thread: reads, and after a lost connection asks for what follows the last event."""
-        wait, deadline = FIRST_WAIT, 0.0
+        patience = Patience(self._patience, f"{self._room} was out of reach")
         while not self._closed.is_set():
             query = urllib.parse.urlencode({"model": self._model, "after": self._last})
             trouble: Exception = OSError("the server ended the connection")
             try:
                 with self._get(f"/events?{query}") as answer:
-                    wait = FIRST_WAIT
-                    self._read(answer)
+                    try:
+                        self._read(answer)
+                    finally:
+                        patience.renew()
             except Refusal as refusal:
                 return self._give(None if refusal.code == "room" else refusal)
             except BROKEN as error:
                 trouble = error
-            if wait == FIRST_WAIT:
-                deadline = time.monotonic() + self._patience
             try:
-                wait = self._pause(trouble, wait, deadline)
+                self._closed.wait(patience.after(trouble, f"{self._room}: {trouble}"))
             except ConnectionLost as lost:
                 return self._give(lost)
         return None
@@ -165,19 +160,9 @@ class RoomReader:
             elif "id" in fields:
                 got = json.loads(fields["data"])
                 known = got.get("stability") or [None] * len(got["words"])
-                words = tuple(
-                    RoomWord(int(at), str(text), s) for (at, text), s in zip(got["words"], known, strict=True)
-                )
+                told = zip(got["words"], known, strict=True)
+                words = tuple(RoomWord(int(at), str(text), stability) for (at, text), stability in told)
                 correction = (int(got["correction"][0]), str(got["correction"][1])) if "correction" in got else None
                 self._give(RoomEvent(words, bool(got.get("end")), correction))
                 self._last = int(fields["id"])
             fields = {}
-
-    def _pause(self, error: Exception, wait: float, deadline: float) -> float:
-        """Wait before another attempt; returns how long to wait before the one after it."""
-        if time.monotonic() > deadline:
-            raise ConnectionLost(f"{self._room} was out of reach for {self._patience:g} seconds: {error}")
-        if wait == FIRST_WAIT:
-            LOG.warning("%s: %s; trying again for up to %g seconds", self._room, error, self._patience)
-        self._closed.wait(wait * self._chance.uniform(0.75, 1.25))
-        return min(2 * wait, LONGEST_WAIT)
