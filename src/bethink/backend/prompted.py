@@ -8,22 +8,15 @@ from dataclasses import replace
 from bethink.backend import Backend, Row, Rows
 
 
-class Wrapped:
-    """What a backend over another one passes on."""
-
-    def __init__(self, inner: Backend) -> None:
-        self._inner = inner
-        self.causal, self.capsules, self.parts_words = inner.causal, inner.capsules, inner.parts_words
-
-
-class Prompted(Wrapped):
+class Prompted:
     """Implements `backend.Backend` over one that knows nothing of prompts.
 
     `begin` replaces EOS as the first input of the decoder; `tag` stands before every source. Neither is seen from outside.
     """
 
     def __init__(self, inner: Backend, begin: Sequence[int], tag: Sequence[int]) -> None:
-        super().__init__(inner)
+        self._inner = inner
+        self.causal, self.capsules, self.parts_words = inner.causal, inner.capsules, inner.parts_words
         self._begin, self._tag = tuple(begin), tuple(tag)
         self._fresh: set[int] = set()  # slots that have read nothing
 

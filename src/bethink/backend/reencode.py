@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from bethink.backend import Backend, Row, Rows
-from bethink.backend.prompted import Prompted, Wrapped
+from bethink.backend.prompted import Prompted
 from bethink.model.config import ModelConfig
 
 
@@ -32,12 +32,12 @@ class _Slot:
     encoded: int = 0  # source tokens that the slot inside has read
 
 
-class Reencode(Wrapped):
+class Reencode:
     """Implements `backend.Backend` over one that reads whole sentences."""
 
     def __init__(self, inner: Backend) -> None:
-        super().__init__(inner)
-        self.causal = True
+        self._inner = inner
+        self.causal, self.capsules, self.parts_words = True, inner.capsules, inner.parts_words
         self._slots: dict[int, _Slot] = {}
         self._numbers = itertools.count()
         self.encoded = 0  # source tokens encoded

@@ -65,7 +65,7 @@ def _read(folder: Path, source: str | None, target: str | None) -> Foreign:
         raise UsageError(f"there is no folder {folder}; give the folder of a downloaded model")
     if (folder / hub.CONFIG).is_file():
         return hub.read(folder, source, target)
-    if marian.is_marian(folder):
+    if any(folder.glob("*.npz")):
         return marian.read(folder, source, target)
     raise ModelError(f"{folder} has no {hub.CONFIG} and no .npz; expected a model as the hub or Marian lays it out")
 

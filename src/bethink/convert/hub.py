@@ -99,8 +99,9 @@ def marian_tag(inventory: Inventory, target: str | None, folder: Path) -> tuple[
 
 def _m2m(folder: Path, config: dict[str, Any], source: str | None, target: str | None) -> Foreign:
     listed = (folder / "vocab.json").is_file()  # M2M-100; NLLB numbers its pieces as sentencepiece does
-    inventory = _m2m_pieces(folder, config) if listed else _nllb_pieces(folder, config)
+    inventory = _multilingual(folder, config, folder / ("vocab.json" if listed else SHARED_PIECES))
     languages = {piece.strip("_"): piece for piece in inventory.silent if not piece.startswith("<")}
+    tags: list[str] = []
     for side, language in (("source", source), ("target", target)):
         if language is None:
             raise UsageError(
@@ -108,10 +109,9 @@ def _m2m(folder: Path, config: dict[str, Any], source: str | None, target: str |
             )
         if language not in languages:
             raise unknown(f"{side} language of this model", language, list(languages))
+        tags.append(languages[language])
     model = file_bytes(folder / SHARED_PIECES)
     start = inventory.pieces[config.get("decoder_start_token_id", 2)]
-    assert source is not None
-    assert target is not None
     return Foreign(
         kind="M2M-100" if listed else "NLLB",
         sizes=sizes_of(config, folder) | {"norm": "pre", "positions": "fairseq-2"},
@@ -120,8 +120,8 @@ def _m2m(folder: Path, config: dict[str, Any], source: str | None, target: str |
         target=inventory,
         source_model=model,
         target_model=model,
-        begin=(start, languages[target]),
-        tag=(languages[source],),
+        begin=(start, tags[1]),
+        tag=(tags[0],),
     )
 
 
@@ -139,22 +139,17 @@ def tags_among(pieces: Sequence[str]) -> set[str]:
     return {piece for piece in pieces if piece.startswith(">>") and piece.endswith("<<")}
 
 
-def _m2m_pieces(folder: Path, config: dict[str, Any]) -> Inventory:
-    """The pieces of vocab.json, then one for each language, then those that fill the table."""
-    path = folder / "vocab.json"
-    pieces = by_id(path, read_json(path, ModelError))
-    languages = [piece for piece in _special_pieces(folder) if piece.startswith("__") and piece not in pieces]
+def _multilingual(folder: Path, config: dict[str, Any], path: Path) -> Inventory:
+    """The pieces of vocab.json or, for NLLB, of sentencepiece; then one for each language, then those that fill the table."""
+    special = _special_pieces(folder)
+    if path.name == SHARED_PIECES:  # fairseq has four special pieces in place of the first three
+        pieces = ["<s>", "<pad>", "</s>", "<unk>", *listed(file_bytes(path))[3:]]
+    else:
+        pieces = by_id(path, read_json(path, ModelError))
+        special = [piece for piece in special if piece.startswith("__")]
+    languages = [piece for piece in special if piece not in pieces]
     made_up = [f"<madeup {n}>" for n in range(config["vocab_size"] - len(pieces) - len(languages))]
     return _inventory([*pieces, *languages, *made_up], config, {*languages, *made_up}, path)
-
-
-def _nllb_pieces(folder: Path, config: dict[str, Any]) -> Inventory:
-    """fairseq's four special pieces, then those of sentencepiece without its own three, then the languages."""
-    own = listed(file_bytes(folder / SHARED_PIECES))[3:]
-    pieces = ["<s>", "<pad>", "</s>", "<unk>", *own]
-    languages = [piece for piece in _special_pieces(folder) if piece not in pieces]
-    made_up = [f"<madeup {n}>" for n in range(config["vocab_size"] - len(pieces) - len(languages))]
-    return _inventory([*pieces, *languages, *made_up], config, {*languages, *made_up}, folder / SHARED_PIECES)
 
 
 def _special_pieces(folder: Path) -> list[str]:
@@ -271,20 +266,16 @@ def _first(theirs: Mapping[str, Tensor], folder: Path, *names: str) -> Tensor:
 
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
-    return {name.removeprefix("model."): tensor for name, tensor in _stored(folder).items()}
-
-
-def _stored(folder: Path) -> dict[str, Tensor]:
     """All tensors of a folder, from one file or, as an index lists them, from several."""
     for name, load in ((SAFE, load_tensors), (PICKLED, _unpickled)):
-        index = folder / f"{name}.index.json"
-        if (folder / name).is_file():
-            return load(folder / name)
-        if index.is_file():
+        index, parts = folder / f"{name}.index.json", [name]
+        if not (folder / name).is_file():
+            if not index.is_file():
+                continue
             parts = sorted(set(read_json(index, ModelError).get("weight_map", {}).values()))
             if not parts or any(Path(part).name != part for part in parts):
                 raise ModelError(f"{index} does not name the files of the weights")
-            return {key: tensor for part in parts for key, tensor in load(folder / part).items()}
+        return {key.removeprefix("model."): tensor for part in parts for key, tensor in load(folder / part).items()}
     raise ModelError(f"{folder} has no weights; expected {SAFE} or {PICKLED}")
 
 

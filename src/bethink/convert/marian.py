@@ -64,14 +64,10 @@ TABLES |= {"decoder_Wemb": "decoder.embed_tokens.weight", "decoder_ff_logit_out_
 BIAS = "decoder_ff_logit_out_b"
 
 
-def is_marian(folder: Path) -> bool:
-    return any(folder.glob("*.npz"))
-
-
 def read(folder: Path, source_language: str | None, target_language: str | None) -> Foreign:
     """The model of a folder with an .npz; the target language is for one that writes several."""
     refuse_source(source_language)
-    named = _yaml(folder / DECODER) if (folder / DECODER).is_file() else {}
+    named = _parsed(file_bytes(folder / DECODER), folder / DECODER) if (folder / DECODER).is_file() else {}
     path = _model_file(folder, named)
     arrays = _arrays(path)
     options = _options(arrays, path)
@@ -150,10 +146,6 @@ def _options(arrays: Arrays, path: Path) -> dict[str, Any]:
     if missing := [name for name in SIZES if name not in options]:
         raise ModelError(f"the options in {path} lack {', '.join(missing)}")
     return options
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    return _parsed(file_bytes(path), path)
 
 
 def _parsed(text: bytes, path: Path) -> dict[str, Any]:
@@ -240,12 +232,8 @@ def _renamed(arrays: Arrays, path: Path, sizes: tuple[int, int]) -> Iterator[tup
         elif name == BIAS:
             yield "final_logits_bias", torch.cat([weight.flatten()[: sizes[1] - 1], torch.zeros(1)])
         elif theirs := _layer(name):
-            yield (
-                theirs,
-                weight.T.contiguous()
-                if theirs.endswith(("proj.weight", "fc1.weight", "fc2.weight"))
-                else weight.flatten(),
-            )
+            matrix = theirs.endswith(("proj.weight", "fc1.weight", "fc2.weight"))
+            yield theirs, weight.T.contiguous() if matrix else weight.flatten()
         else:
             raise ModelError(
                 f"{path} has the weight {name}, which a plain Transformer does not have, and cannot be converted"

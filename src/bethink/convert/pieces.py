@@ -12,7 +12,7 @@ from typing import Any
 from sentencepiece import sentencepiece_model_pb2
 
 from bethink.errors import ModelError
-from bethink.text import ImportedPieces
+from bethink.text.vocabulary import ImportedPieces
 
 ModelProto: Any = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]  # made at import
 BLOCK = 256  # the size is a multiple of it, so that the decoder finds the likeliest token fast
