@@ -295,7 +295,7 @@ def test_a_log_can_be_damaged_at_its_end(tmp_path: Path, caplog: pytest.LogCaptu
     room, keys = rooms.open("spring", ["toy"], "")
     track = room.tracks["toy"]
     for number in range(3):
-        track._apply({"s": number, "n": number, "c": "x", "w": [[number, 0, f" word{number}"]], "e": 1}, keep=True)
+        track._keep({"s": number, "n": number, "c": "x", "w": [[number, 0, f" word{number}"]], "e": 1})
     rooms.close()
     path = tmp_path / f"spring{SUFFIX}"
     whole = path.read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hmac
 import ipaddress
 import json
@@ -115,7 +116,8 @@ def read_secret(file: str | None) -> str | None:
     """The secret for resume points, from a file, which is made if there is none yet, or from the environment."""
     if file is None:
         return os.environ.get(SECRET) or None
-    with contextlib.suppress(FileExistsError), open(file, "x", opener=_only_for_me) as made:
+    only_for_me = functools.partial(os.open, mode=0o600)
+    with contextlib.suppress(FileExistsError), open(file, "x", opener=only_for_me) as made:
         made.write(secrets.token_hex(32) + "\n")
     secret = Path(file).read_text(encoding="utf-8", errors="replace").strip()
     if len(secret) < 32:
@@ -123,10 +125,6 @@ def read_secret(file: str | None) -> str | None:
             f"the secret in {file} has {len(secret)} characters, but must have 32 or more; delete the file for a new one"
         )
     return secret
-
-
-def _only_for_me(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def bearer(header: str | None) -> str:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -32,7 +32,6 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra("a cluster", "cluster") from error
 
-Given = TypeVar("Given", "Options", "RoomOptions")
 COMFORT = 0.7  # share of a replica's streams; above it another replica is started
 
 
@@ -55,6 +54,21 @@ class Common(BaseModel):
         """The policies named here: the first is the default for clients, and your own ones are offered to them."""
         return [load(spec) for spec in self.policy.split()]
 
+    def limits(self) -> Limits:
+        return Limits(streams=self.streams)
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any]) -> Self:
+        """The options that somebody wrote; raises an error that names the first wrong one, before any replica starts."""
+        try:
+            options = cls.model_validate(dict(given))
+        except ValidationError as error:
+            found = error.errors()[0]
+            name = ".".join(map(str, found["loc"]))
+            raise UsageError(f"option '{name}' of the cluster: {found['msg'].lower()}") from None
+        options.policies()
+        return options
+
 
 class Options(Common):
     """The options of `serve run bethink.serve.cluster:app`, as in `model=de-en replicas=2 most=8`."""
@@ -66,23 +80,25 @@ class Options(Common):
 class RoomOptions(Common):
     """The options of `bethink.serve.cluster:rooms`."""
 
-    folder: str = (
-        ""  # where rooms are kept, as --rooms of `bethink serve`; the replica must find it wherever it is started
-    )
+    # where rooms are kept, as --rooms of `bethink serve`; the replica must find it wherever it is started
+    folder: str = ""
     listeners: PositiveInt = 2000  # of all rooms together
+
+    def limits(self) -> Limits:
+        return Limits(streams=self.streams, listeners=self.listeners)
 
 
 class Replica:
     """One server of several. If clients need a token, it is in the environment of the machine ($BETHINK_TOKEN)."""
 
-    def __init__(self, options: Options | RoomOptions) -> None:
+    def __init__(self, options: Common) -> None:
         origins = [origin.strip() for origin in options.origin.split(",") if origin.strip()]
         policy = next(iter(options.policies()), None)
         settings = {"batch": options.batch, "threads": options.threads, "repair": options.repair}
         model = Model.load(options.model, policy=policy, **settings)
         self._proxy = options.proxy
         access, marks = Access("127.0.0.1", origins, read_token(None)), Marks(read_secret(None))
-        limits, rooms = _limits(options), None
+        limits, rooms = options.limits(), None
         if isinstance(options, RoomOptions):
             rooms = Rooms(limits, Path(options.folder) if options.folder else None)
         self._service = Service([model], limits, access, marks, rooms)
@@ -102,7 +118,7 @@ class Replica:
 
 def app(given: Mapping[str, Any]) -> Any:
     """The deployment, for `serve run` and `serve deploy`."""
-    options = _checked(Options, given)
+    options = Options.read(given)
     if options.most < options.replicas:
         raise UsageError(f"'most' is {options.most}, but must be at least 'replicas', which is {options.replicas}")
     scaling = {
@@ -110,38 +126,22 @@ def app(given: Mapping[str, Any]) -> Any:
         "max_replicas": options.most,
         "target_ongoing_requests": COMFORT * options.streams,
     }
-    return _deployment("bethink", options, _limits(options).sockets, autoscaling_config=scaling)
+    return _deployment("bethink", options, options.limits().sockets, autoscaling_config=scaling)
 
 
 def rooms(given: Mapping[str, Any]) -> Any:
     """The deployment of all rooms: one replica, at the route prefix /v1/rooms."""
-    options = _checked(RoomOptions, given)
-    return _deployment("rooms", options, _limits(options).sockets + options.listeners, num_replicas=1)
+    options = RoomOptions.read(given)
+    return _deployment("rooms", options, options.limits().sockets + options.listeners, num_replicas=1)
 
 
-def _checked(kind: type[Given], given: Mapping[str, Any]) -> Given:
-    try:
-        options = kind.model_validate(dict(given))
-    except ValidationError as error:
-        found = error.errors()[0]
-        name = ".".join(map(str, found["loc"]))
-        raise UsageError(f"option '{name}' of the cluster: {found['msg'].lower()}") from None
-    options.policies()  # a wrong one is reported here, before any replica starts
-    return options
-
-
-def _limits(options: Options | RoomOptions) -> Limits:
-    some = {"listeners": options.listeners} if isinstance(options, RoomOptions) else {}
-    return Limits(streams=options.streams, **some)
-
-
-def _deployment(name: str, options: Options | RoomOptions, requests: int, **scaling: Any) -> Any:
+def _deployment(name: str, options: Common, requests: int, **scaling: Any) -> Any:
     """`requests`: more than are let in, so that a client too many is refused and does not wait."""
     made = serve.deployment(serve.ingress()(Replica)).options(
         name=name,
         ray_actor_options={"num_cpus": options.cores},
         max_ongoing_requests=requests,
-        graceful_shutdown_timeout_s=_limits(options).drain,
+        graceful_shutdown_timeout_s=options.limits().drain,
         **scaling,
     )
     return made.bind(options)

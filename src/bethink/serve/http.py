@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import Annotated, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
@@ -25,25 +25,19 @@ LOG = logging.getLogger("bethink.serve")
 EVENTS = "text/event-stream"
 
 
-class Order(BaseModel):
+class Order(BaseModel, extra="forbid"):
     """A whole text to translate."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    text: Annotated[
-        str, Field(description="The text; a line end also ends the sentence.", examples=["te riki nakoru ."])
-    ]
-    model: Annotated[str, Field(description="A name from /v1/models; empty means the default.", max_length=200)] = ""
-    policy: Annotated[str, Field(description="Empty means what the model recommends.", max_length=200)] = ""
+    text: str = Field(description="The text; a line end also ends the sentence.", examples=["te riki nakoru ."])
+    model: str = Field("", description="A name from /v1/models; empty means the default.", max_length=200)
+    policy: str = Field("", description="Empty means what the model recommends.", max_length=200)
 
 
 class SentenceOut(BaseModel):
     source: str
     text: str
-    delays: Annotated[list[int], Field(description="For each target word, the source words heard by then.")]
-    correction: Annotated[str | None, Field(description="With --repair: what puts right a meaning that was lost.")] = (
-        None
-    )
+    delays: list[int] = Field(description="For each target word, the source words heard by then.")
+    correction: str | None = Field(None, description="With --repair: what puts right a meaning that was lost.")
 
 
 class TranslationOut(BaseModel):
@@ -51,23 +45,23 @@ class TranslationOut(BaseModel):
     policy: str
     text: str
     sentences: list[SentenceOut]
-    latency: Annotated[dict[str, float], Field(description="AL, AP, DAL and CW in source words.")]
+    latency: dict[str, float] = Field(description="AL, AP, DAL and CW in source words.")
 
 
 class PolicyOut(BaseModel):
     name: str
     title: str
     about: str
-    spec: Annotated[str, Field(description="Its text form, with {name} in place of each value.")]
-    settings: Annotated[list[dict[str, Any]], Field(description="Name, type, default, range and label of each.")]
+    spec: str = Field(description="Its text form, with {name} in place of each value.")
+    settings: list[dict[str, Any]] = Field(description="Name, type, default, range and label of each.")
 
 
 class ModelOut(BaseModel):
     name: str
-    policy: Annotated[str, Field(description="The policy that the model recommends.")]
-    recommended: Annotated[str, Field(description="The name of that policy.")]
-    policies: Annotated[list[PolicyOut], Field(description="The policies that the model can serve.")]
-    reasons: Annotated[dict[str, str], Field(description="The codes of reasons and their meaning.")]
+    policy: str = Field(description="The policy that the model recommends.")
+    recommended: str = Field(description="The name of that policy.")
+    policies: list[PolicyOut] = Field(description="The policies that the model can serve.")
+    reasons: dict[str, str] = Field(description="The codes of reasons and their meaning.")
     explains: bool
     fingerprint: str
     about: dict[str, Any]
@@ -78,12 +72,12 @@ class ModelsOut(BaseModel):
 
 
 class HealthOut(BaseModel):
-    status: Annotated[str, Field(description="ready, failing or draining")]
+    status: str = Field(description="ready, failing or draining")
     streams: int
 
 
 class ErrorOut(BaseModel):
-    error: Annotated[dict[str, str], Field(description="`code` for programs, `message` for people")]
+    error: dict[str, str] = Field(description="`code` for programs, `message` for people")
 
 
 REFUSALS: dict[int | str, dict[str, Any]] = {

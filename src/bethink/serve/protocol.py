@@ -122,9 +122,8 @@ def read_request(frame: str) -> Request:
         resume = None if got.get("resume") is None else _resume(got["resume"])
         model, policy, token, room = (_field(got, name, str, "") for name in ("model", "policy", "token", "room"))
         glossary = got.get("glossary")
-        if glossary is not None and not (
-            isinstance(glossary, dict) and all(isinstance(each, str) for each in glossary.values())
-        ):
+        texts = isinstance(glossary, dict) and all(isinstance(each, str) for each in glossary.values())
+        if not (glossary is None or texts):
             raise Refusal("invalid", "the field 'glossary' must be an object of texts, a term and its translation each")
         return Start(model, policy, token, resume, room, glossary, _field(got, "tail", bool, False))
     if kind == "policy":

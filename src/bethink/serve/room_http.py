@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import segno
 from fastapi import APIRouter, Header, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response
 
 from bethink.serve.auth import bearer
@@ -25,38 +25,35 @@ ALIVE = 15.0  # seconds between signs of life, so that proxies and listeners kno
 PAGE = "listen.html"
 
 
-class RoomOrder(BaseModel):
+class RoomOrder(BaseModel, extra="forbid"):
     """A room to open."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    room: Annotated[str, Field(description="Its name; empty means a random one.", max_length=40)] = ""
-    models: Annotated[
-        list[Annotated[str, Field(max_length=200)]],
-        Field(description="Names from /v1/models, one for each language; empty means the default.", max_length=16),
-    ] = []
+    room: str = Field("", description="Its name; empty means a random one.", max_length=40)
+    models: list[Annotated[str, Field(max_length=200)]] = Field(
+        [], description="Names from /v1/models, one for each language; empty means the default.", max_length=16
+    )
 
 
 class RoomKeys(BaseModel):
     room: str
     models: list[str]
-    speaker: Annotated[str, Field(description="The key for `room` in the `start` of a stream; keep it to yourself.")]
-    listener: Annotated[str, Field(description="The key for listeners.")]
-    link: Annotated[str, Field(description="The address of the listeners' page.")]
-    expiry: Annotated[float, Field(description="Seconds that the room is kept after its last word.")]
+    speaker: str = Field(description="The key for `room` in the `start` of a stream; keep it to yourself.")
+    listener: str = Field(description="The key for listeners.")
+    link: str = Field(description="The address of the listeners' page.")
+    expiry: float = Field(description="Seconds that the room is kept after its last word.")
 
 
 class LanguageOut(BaseModel):
     model: str
     source: str
     target: str
-    words: Annotated[int, Field(description="How many there are so far, those of corrections included.")]
+    words: int = Field(description="How many there are so far, those of corrections included.")
 
 
 class RoomOut(BaseModel):
     room: str
-    opened: Annotated[float, Field(description="Seconds since 1970; the times of words count from here.")]
-    now: Annotated[int, Field(description="Milliseconds since then.")]
+    opened: float = Field(description="Seconds since 1970; the times of words count from here.")
+    now: int = Field(description="Milliseconds since then.")
     languages: list[LanguageOut]
     listeners: int
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import hmac
 import logging
@@ -20,10 +21,9 @@ from typing import Any
 
 from bethink.serve.auth import network
 from bethink.serve.limits import Limits
-from bethink.serve.protocol import Refusal, Resume
+from bethink.serve.protocol import Refusal
 from bethink.serve.room_log import SUFFIX, RoomLog, line_of, lock
 from bethink.serve.track import Track
-from bethink.trace import ResumePoint, Step
 
 LOG = logging.getLogger("bethink.serve")
 NAME = re.compile(r"[a-z0-9](?:-?[a-z0-9]){0,39}")
@@ -37,7 +37,10 @@ class Room:
 
     def __init__(self, head: dict[str, Any], history: int, log: RoomLog | None, address: str = "") -> None:
         self.name: str = head["room"]
-        self.tracks = {str(model): Track(str(model), self._recorder(at)) for at, model in enumerate(head["models"])}
+        self.tracks = {
+            str(model): Track(str(model), functools.partial(self._record, at))
+            for at, model in enumerate(head["models"])
+        }
         self.address = address
         self.listeners = 0
         self.used = time.time()  # when something last happened
@@ -83,19 +86,16 @@ class Room:
             self._size = self._log.size
             self.used = self._log.path.stat().st_mtime
 
-    def _recorder(self, number: int) -> Any:
-        def record(entry: dict[str, Any]) -> None:
-            if self._closed:  # nothing may be shown that the log has not
-                raise Refusal("draining", "this server is stopping; connect again and resume")
-            line = line_of({"m": number} | entry)
-            if self._size + len(line) > self._history:
-                raise Refusal("text", f"a room may have {self._history} bytes of history; open another one")
-            if self._log is not None:
-                self._log.append(line)
-            self._size += len(line)
-            self.used = time.time()
-
-        return record
+    def _record(self, track: int, entry: dict[str, Any]) -> None:
+        if self._closed:  # nothing may be shown that the log has not
+            raise Refusal("draining", "this server is stopping; connect again and resume")
+        line = line_of({"m": track} | entry)
+        if self._size + len(line) > self._history:
+            raise Refusal("text", f"a room may have {self._history} bytes of history; open another one")
+        if self._log is not None:
+            self._log.append(line)
+        self._size += len(line)
+        self.used = time.time()
 
 
 class Rooms:
@@ -203,30 +203,6 @@ class Rooms:
         while True:
             await asyncio.sleep(SWEEP)
             self._expire()
-
-
-class Speaker:
-    """A stream that writes to a track."""
-
-    def __init__(self, room: Room, model: str) -> None:
-        self.room = room
-        self.track = room.track(model)
-
-    def begin(self, point: ResumePoint, resume: Resume | None) -> ResumePoint:
-        """Where the stream begins: where it left off, or after everything that stands in the room."""
-        if resume is None:
-            return self.track.begin(point.policy, self)
-        self.track.resume(resume, self)
-        return point
-
-    def add(self, step: Step, check: int) -> None:
-        self.track.add(step, check, self.room.now)
-
-    async def publish(self, *, sentence_ended: bool) -> None:
-        """Show what was added; after a sentence, return when it is on the disk."""
-        self.track.publish(self)
-        if sentence_ended:
-            await self.room.force()
 
 
 def _digest(token: str) -> bytes:

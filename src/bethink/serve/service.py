@@ -18,7 +18,7 @@ from bethink.serve.limits import Limits, Pressure
 from bethink.serve.metrics import Engines, Metrics
 from bethink.serve.models import Model
 from bethink.serve.protocol import Refusal, Start
-from bethink.serve.rooms import Rooms, Speaker
+from bethink.serve.rooms import Rooms
 from bethink.serve.stream_handler import StreamHandler
 
 PROBE = "a ."  # a text that every model can translate
@@ -112,7 +112,6 @@ class Service:
         """Open a stream, or refuse it; it is closed at the end of the block."""
         room = self.open_rooms.find_key("speaker", start.room) if start.room else None
         model = self.model(start.model or (next(iter(room.tracks)) if room else ""))
-        speaker = Speaker(room, model.name) if room else None
         if start.resume and start.resume.model != model.identity:
             told = f"the model '{model.name}' has changed since this stream began; start again without 'resume'"
             raise Refusal("changed", told)
@@ -125,7 +124,7 @@ class Service:
         if name is None:
             self._check_capacity(model)
         name = name or secrets.token_hex(8)
-        handler = StreamHandler(model, start, self.metrics, speaker, name=name, address=address, marks=self.marks)
+        handler = StreamHandler(model, start, self.metrics, room, name=name, address=address, marks=self.marks)
         self.streams.add(handler)
         self.metrics.opened.labels(resumed=str(start.resume is not None).lower()).inc()
         try:

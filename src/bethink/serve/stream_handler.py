@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 
 from bethink.evaluate import latency
@@ -16,7 +16,7 @@ from bethink.serve.limits import Pressure
 from bethink.serve.metrics import Metrics
 from bethink.serve.models import Model
 from bethink.serve.protocol import Message, Refusal, Start, checked, resume_message, step_message, tail_message
-from bethink.serve.rooms import Speaker
+from bethink.serve.rooms import Room
 from bethink.trace import ResumePoint, Step, Tail, Translation
 
 TOGETHER = 32  # steps sent together, at most
@@ -45,16 +45,21 @@ class StreamHandler:
         model: Model,
         start: Start,
         metrics: Metrics,
-        speaker: Speaker | None = None,
+        room: Room | None = None,
         *,
         name: str = "",
         address: str = "",
         marks: Marks | None = None,
     ) -> None:
-        """`speaker`: also show the translation in a room. `name`: that of the session, which a client that resumes keeps."""
+        """`room`: also show the translation there. `name`: that of the session, which a client that resumes keeps."""
         resume = start.resume
         begin = resume.point if resume else ResumePoint(str(model.policy(start.policy)))
-        begin = speaker.begin(begin, resume) if speaker else begin
+        self._room, self._track = room, room.track(model.name) if room else None
+        self._writer = object()  # what the track knows this stream by
+        if self._track and resume:
+            self._track.resume(resume, self._writer)
+        elif self._track:  # after everything that stands in the room
+            begin = self._track.begin(begin.policy, self._writer)
         self.model, self.name, self.address = model, name, address
         self.policy = model.policy(begin.policy)  # the first policy
         self.resume = begin  # where a client that loses this connection can continue
@@ -65,7 +70,6 @@ class StreamHandler:
         self._seen, self._expected = (resume.seen, resume.check) if resume else (0, "")
         self._place = begin.step  # the number of the next step
         self._metrics = metrics
-        self._speaker = speaker
         self._marks = marks or Marks()
         self._pressure, self._spoke = Pressure(), -math.inf  # of words that come as speech; the time of the last one
         self._steps: list[Step] = []  # of the open sentence
@@ -74,7 +78,7 @@ class StreamHandler:
         self._sent = asyncio.Event()
         self._total = {"steps": begin.step, "sentences": begin.sentence, "words": 0, "written": 0}
         self._lags = [0, 0, 0]  # words shown, and the sum and the largest of their lags, in milliseconds
-        self._scored, self._scores = 0, dict[str, float]()  # sentences, and the sums of their latency
+        self._scored, self._scores = 0, dict[str, float]()  # sentences, and the sums of their latency in source words
 
     async def messages(self) -> AsyncIterator[list[Message]]:
         """The messages for the client: steps it has not seen, one per sentence end, and a final one; in groups."""
@@ -90,20 +94,22 @@ class StreamHandler:
                     messages += [tail_message(event)] if self._place >= self._seen else []
                     continue
                 is_new = self._is_new(event)
-                if self._speaker:
-                    self._speaker.add(event, self._check)
+                if self._track and self._room:
+                    self._track.add(event, self._check, self._room.now)
                 if is_new:
                     self._metrics.sent(event)
                     messages.append(step_message(event, self._check))
-            if self._speaker:  # listeners first: what the speaker is told is in the room
-                await self._speaker.publish(sentence_ended=any(isinstance(event, SentenceEnd) for event in events))
+            if self._track and self._room:  # listeners first: what the speaker is told is in the room
+                self._track.publish(self._writer)
+                if any(isinstance(event, SentenceEnd) for event in events):
+                    await self._room.force()
             if messages:
                 yield messages
         if self._seen > self._total["steps"]:
             told = f"the whole text has {self._total['steps']} steps, but resume.seen is {self._seen}"
             raise Refusal("diverged", f"{told}; start again without 'resume'")
-        if self._speaker:
-            self._speaker.track.finish()
+        if self._track:
+            self._track.finish()
         yield [self._final()]
 
     async def events(self) -> AsyncIterator[list[Step | Tail | SentenceEnd]]:
@@ -157,15 +163,15 @@ class StreamHandler:
     def _close_sentence(self) -> SentenceEnd:
         last, translation = self._steps[-1], Translation.of(self._steps)
         delays, words = translation.delays, len(translation.source)
-        scores = _latency(delays, words) if delays and words else {}
+        scores = latency.paper(delays, words) if delays and words else {}
+        if scores:
+            self._scored += 1
+            self._scores = {name: self._scores.get(name, 0.0) + value for name, value in scores.items()}
         self._steps, self.resume = [], last.resume or self.resume
         self._total["steps"] += len(translation.steps)
         self._total["sentences"] = last.sentence + 1
         self._total["words"] += words
         self._total["written"] += len(delays)
-        if scores:
-            self._scored += 1
-            self._scores = {name: self._scores.get(name, 0.0) + value for name, value in scores.items()}
         return SentenceEnd(translation, delays, scores, self.resume)
 
     def _is_new(self, step: Step) -> bool:
@@ -206,13 +212,3 @@ class StreamHandler:
                     self._sent.clear()
                     await self._sent.wait()
         self.session.close()
-
-
-def _latency(delays: Sequence[int], words: int) -> dict[str, float]:
-    """Latency in source words, with the length of the translation itself, because there is no reference."""
-    return {
-        "AL": latency.average_lagging(delays, words, len(delays)),
-        "AP": latency.average_proportion(delays, words, len(delays)),
-        "DAL": latency.differentiable(delays, words),
-        "CW": latency.consecutive_wait(delays, words),
-    }

@@ -85,9 +85,9 @@ class Track:
         """Where a new stream begins: after everything that stands here. It replaces a stream before it."""
         self._writer, self._new, self._last = writer, [], {}
         if self.sentences and not self.sentences[-1].ended:  # of a stream that never came back
-            self._apply({"s": self.sentences[-1].number, "w": [], "n": self._next, "c": "", "e": 1}, keep=True)
+            self._keep({"s": self.sentences[-1].number, "w": [], "n": self._next, "c": "", "e": 1})
         if self._next:
-            self._apply({"b": self._next}, keep=True)
+            self._keep({"b": self._next})
         number = self.sentences[-1].number + 1 if self.sentences else 0
         return ResumePoint(policy, number, self._next, 0, any(sentence.words for sentence in self.sentences))
 
@@ -123,22 +123,21 @@ class Track:
 
     def finish(self) -> None:
         if not self.final:
-            self._apply({"f": 1}, keep=True)
+            self._keep({"f": 1})
             self._wake()
 
     def _settle(self) -> None:
         if self._new or self._last.get("e"):
             words, self._new = [list(word[:3] if word.stability is None else word) for word in self._new], []
-            self._apply({"w": words} | self._last, keep=True)
+            self._keep({"w": words} | self._last)
         self._last = {}
+
+    def _keep(self, entry: dict[str, Any]) -> None:
+        self._record(entry)
+        self.restore(entry)
 
     def restore(self, entry: dict[str, Any]) -> None:
         """Apply an entry of the log; anything else raises KeyError, TypeError or ValueError."""
-        self._apply(entry, keep=False)
-
-    def _apply(self, entry: dict[str, Any], *, keep: bool) -> None:
-        if keep:
-            self._record(entry)
         if "f" in entry:
             self.final = True
             return
