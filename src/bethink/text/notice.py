@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
+from bethink.text.languages import load
 from bethink.text.vocabulary import Vocabulary
 
 Notice: TypeAlias = Literal["number", "name"]
@@ -44,19 +46,7 @@ _PRONOUNS = re.compile(r"Sie|Ihnen|Ihr(?:e[nmrs]?)?|Du|Di(?:r|ch)|Dein(?:e[nmrs]
 _CAPITALS_INSIDE = re.compile(r"[^\W\d_][^-]*[A-ZÄÖÜ][^-]*")
 _AND = frozenset({"und", "oder", "sowie"})
 
-# All below is German.
-# prepositions that end like adjectives
-_PREPOSITIONS = frozenset(
-    "gegen hinter neben über unter wegen zwischen außer samt per gegenüber entgegen namens kontra".split()
-)
-# words that have a capital after a colon or in quotation marks
-_SMALL = frozenset(
-    "aber alle als am an auch auf aus bei beim bis da damit dann das dass dem den denn der des die dies diese dieser dieses doch dort "
-    "du durch ein eine einem einen einer eines er es für gegen gestern hat heute hier ich ihr ihre im in ist ja jede jeder jetzt kein "
-    "keine können man manche mein meine mit muss nach nein nicht noch nun nur ob oder ohne schon sein seine seit sie sind so soll "
-    "trotz über um und uns unser unsere unter viele vom von vor wann warum was weil welche wenn wer werden wie wieder wir wird wo zu "
-    "zum zur zwei zwischen".split()
-)
+# German, as all below
 _TITLES = re.compile(
     r"Herrn?|Frau|Dr\.?|Prof\.?|Sir|Lady|Lord|König(?:in)?|Prinz(?:essin)?|Papst|Richter(?:in)?|General|Oberst|Trainer(?:in)?"
     r"|(?:\w*?)(?:[Pp]räsident|[Kk]anzler|[Mm]inister|[Pp]rofessor|[Kk]ommissar|[Ss]enator|[Bb]ürgermeister|[Ss]ekretär|[Ss]precher|[Cc]hef"
@@ -71,22 +61,6 @@ _TAILS = re.compile(
 )  # of compounds and of names alike
 _UMLAUTS = str.maketrans("äöü", "aou")
 _INFLECTION = re.compile(r"(?:innen|nen|ern|en|er|es|n|e|s)$")
-_PLACES = frozenset(
-    "Afghanistan Afrika Ägypten Albanien Algerien Amerika Amsterdam Ankara Argentinien Armenien Aserbaidschan Asien Äthiopien "
-    "Athen Australien Bagdad Balkan Bangladesch Barcelona Bayern Beijing Belarus Belgien Belgrad Berlin Bern Bolivien Bonn Bosnien "
-    "Brasilien Bremen Britannien Brüssel Budapest Bukarest Bulgarien Chile China Dänemark Darfur Deutschland Dresden Dublin "
-    "England Estland Europa Finnland Florenz Frankfurt Frankreich Gaza Genf Georgien Ghana Griechenland Großbritannien Guantánamo "
-    "Haag Haiti Hamburg Helsinki Indien Indonesien Irak Iran Irland Island Israel Istanbul Italien Jamaika Japan Jemen Jerusalem "
-    "Johannesburg Jordanien Jugoslawien Kairo Kaliningrad Kambodscha Kanada Kenia Kiew Kinshasa Kolumbien Kongo Kopenhagen Korea "
-    "Kosovo Kroatien Kuba Kyoto Lateinamerika Leipzig Lettland Libanon Libyen Liechtenstein Lissabon Litauen London Luxemburg Lyon "
-    "Madrid Mailand Malaysia Mali Malta Marokko Mazedonien Mexiko Minsk Moldau Moldawien Monaco Mongolei Montenegro Moskau Mostar "
-    "München Neapel Nepal Neuseeland Niederlande Nigeria Nordirland Nordkorea Norwegen Oslo Osteuropa Österreich Ottawa Pakistan "
-    "Palästina Paris Peking Peru Philippinen Polen Portugal Prag Ramallah Riga Rom Ruanda Rumänien Russland Saarland Sachsen "
-    "Sarajevo Schengen Schottland Schweden Schweiz Serbien Sevilla Sibirien Simbabwe Singapur Slowakei Slowenien Somalia Spanien "
-    "Stockholm Straßburg Stuttgart Sudan Südafrika Südamerika Südkorea Südosteuropa Syrien Taiwan Tallinn Tampere Teheran Thailand "
-    "Tibet Tokio Toulouse Triest Tschad Tschechien Tschernobyl Tschetschenien Tunesien Türkei Uganda Ukraine Ungarn Uruguay "
-    "Usbekistan Venezuela Vietnam Vilnius Wales Warschau Washington Westeuropa Wien Zagreb Zürich Zypern".split()
-)
 
 
 class Noticer:
@@ -127,13 +101,13 @@ class Noticer:
         assert self._common is not None
         apart = before.endswith((*_CLAUSE, "s"))  # a comma, or the s of "Israels Grenzen"
         follows, self._named = self._named and not apart, False
-        if len(core) == 1 or core.lower() in _SMALL or _TITLES.fullmatch(core):
+        if len(core) == 1 or core.lower() in _german()["small"] or _TITLES.fullmatch(core):
             self._noun = True
         elif (
             _CAPITALS_INSIDE.fullmatch(core)
             or _TITLES.fullmatch(before)
             or follows
-            or {core, core.removesuffix("s")} & _PLACES
+            or {core, core.removesuffix("s")} & _german()["places"]
         ):
             self._noun = False
         elif not self._noun:
@@ -167,6 +141,13 @@ class Common:
         return any(self._known(tail.capitalize(), 4) for tail in tails if not _TAILS.fullmatch(tail))
 
 
+@functools.cache
+def _german() -> Mapping[str, frozenset[str]]:
+    known = load("de")
+    assert known, "its file is in this package"
+    return known.names
+
+
 @functools.lru_cache(8)
 def _texts(vocabulary: Vocabulary) -> frozenset[str]:
     """The texts of all pieces: a common noun is one, at least where it begins a compound."""
@@ -184,8 +165,7 @@ def is_number(core: str) -> bool:
 def _agrees(before: str, begins: bool) -> bool:
     """Whether a German word probably belongs to the noun after it; `begins`: it begins its sentence, so its capital says nothing."""
     core = before.strip(_EDGES)
-    if before.endswith(tuple(_CLAUSE)) or core.lower() in _PREPOSITIONS or _TITLES.fullmatch(core):
+    if before.endswith(tuple(_CLAUSE)) or core.lower() in _german()["prepositions"] or _TITLES.fullmatch(core):
         return False
-    return bool(
-        _ARTICLES.fullmatch(core.lower()) or (_AGREEING.fullmatch(core) and (begins or core.islower()))
-    ) or is_number(core)
+    agrees = bool(_AGREEING.fullmatch(core)) and (begins or core.islower())
+    return agrees or bool(_ARTICLES.fullmatch(core.lower())) or is_number(core)

@@ -1,4 +1,4 @@
-"""What is known of a language, its negations, its numbers and its hesitations: one TOML file per language."""
+"""What is known of a language, its negations, numbers, hesitations and names: one TOML file per language."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ class Language:
     other: tuple[tuple[re.Pattern[str], int], ...]  # ordinals
     scales: tuple[tuple[re.Pattern[str], int], ...]  # hundred and above
     hesitations: tuple[str, ...]  # what people say while they look for a word
+    names: Mapping[str, frozenset[str]]  # words by kind that tell names from other nouns
 
     def negated(self, text: str) -> bool | None:
         """Whether a sentence denies something; None if that is not sure."""
@@ -122,6 +123,7 @@ def load(code: str) -> Language | None:
         other=_values(numbers["other"]),
         scales=_values(numbers["scales"]),
         hesitations=tuple(known["speech"]["hesitations"]),
+        names={kind: frozenset(words.split()) for kind, words in known.get("names", {}).items()},
     )
 
 
