@@ -27,12 +27,12 @@ from bethink.text import (
     WordFinalPieces,
     Words,
     alike,
-    ends_sentence,
     load_vocabulary,
     normalise,
     starts_word,
 )
 from bethink.text.clean import LINE_END, LONGEST_WORD, Cleaner
+from bethink.text.sentences import ends_sentence
 
 Events = list[Word | Boundary]
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from bethink.errors import UsageError
 from bethink.recognisers import Hypothesis, Recogniser, Record, Spoken, detect, open_recogniser
-from bethink.text import ends_sentence
 from bethink.text.clean import LINE_END
+from bethink.text.sentences import ends_sentence
 
 REACH = 200  # words; further back, a changed hypothesis is not aligned with what was passed on
 STEP = 10  # milliseconds; delays are counted in such steps, so that an endless talk needs no endless memory

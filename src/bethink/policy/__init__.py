@@ -37,7 +37,7 @@ from bethink.policy.rules import (
     WaitK,
     Weighing,
 )
-from bethink.policy.settings import Setting, setting
+from bethink.policy.settings import setting
 
 __all__ = [
     "NO_EVIDENCE",
@@ -55,7 +55,6 @@ __all__ = [
     "PostEvaluationFlip",
     "Progress",
     "Reason",
-    "Setting",
     "View",
     "WaitK",
     "Weighing",

@@ -73,9 +73,9 @@ class WaitK(Policy):
 
     def decide(self, view: View) -> Decision:
         due = scheduled(self.k, self.rate, view)
-        return (
-            READ.because("too_early", view.read, due) if view.read < due else WRITE.because("scheduled", view.read, due)
-        )
+        if view.read < due:
+            return READ.because("too_early", view.read, due)
+        return WRITE.because("scheduled", view.read, due)
 
 
 @dataclass(frozen=True)
@@ -254,9 +254,9 @@ def scheduled(k: int, rate: float, progress: Progress) -> int:
 
 def judged(code: str, value: float, threshold: float) -> Decision:
     """WRITE with the reason `sure` if the value reaches the threshold, otherwise READ with `unsure`; so for other codes."""
-    return (WRITE if value >= threshold else READ).because(
-        code if value >= threshold else f"un{code}", value, threshold
-    )
+    if value >= threshold:
+        return WRITE.because(code, value, threshold)
+    return READ.because(f"un{code}", value, threshold)
 
 
 def positions(mask: npt.NDArray[np.bool_]) -> tuple[int, ...]:

@@ -7,12 +7,10 @@ from bethink.text.copying import Copier, restored
 from bethink.text.glossary import Glossary
 from bethink.text.join import Joiner
 from bethink.text.segment import Boundary, Segmenter, Word
-from bethink.text.sentences import ends_sentence
 from bethink.text.vocabulary import (
     EOS,
     PAD,
     UNK,
-    ImportedPieces,
     SentencePieces,
     Vocabulary,
     WordFinalPieces,
@@ -31,7 +29,6 @@ __all__ = [
     "Boundary",
     "Copier",
     "Glossary",
-    "ImportedPieces",
     "Joiner",
     "Segmenter",
     "SentencePieces",
@@ -40,7 +37,6 @@ __all__ = [
     "WordFinalPieces",
     "Words",
     "alike",
-    "ends_sentence",
     "leaves_word",
     "leaving",
     "load_vocabulary",

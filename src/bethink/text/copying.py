@@ -43,9 +43,7 @@ _TRANSLATABLE = re.compile(r"^\d[\d.,]*[a-zß-ÿ]+(?:$|-)|(?:^|-)[^\W\d_]{2,}[a-
 _UNIT = re.compile(r"([-+−]?\d[\d.,]*\d)(°?[A-Za-z]{0,4})")
 
 # How languages write numbers: the sign between thousands and the one before decimals.
-_MARKS = {"en": (",", "."), "vi": (".", ",")} | dict.fromkeys(
-    ("da", "de", "es", "id", "it", "nl", "pt", "tr"), (".", ",")
-)
+_MARKS = {"en": (",", ".")} | dict.fromkeys(("da", "de", "es", "id", "it", "nl", "pt", "tr", "vi"), (".", ","))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +156,8 @@ class Copier:
         before, core, after = _edges(word)
         if not is_capital(core) or not core.replace("-", "").isalpha():
             return word
-        spellings = {each: self._source.encode(each) for each in (core, core.lower(), _capitalised(core))}
+        capitalised = "-".join(part.capitalize() for part in core.split("-"))
+        spellings = {each: self._source.encode(each) for each in (core, core.lower(), capitalised)}
         best = min(spellings, key=lambda each: (UNK in spellings[each], len(spellings[each]), sum(spellings[each])))
         if not among_capitals and (len(core) < EMPHASIS or len(spellings[best]) > 1):
             return word
@@ -245,7 +244,3 @@ def _read_whole(vocabulary: Vocabulary, word: str) -> bool:
 
 def _has_case(character: str) -> bool:
     return character.lower() != character.upper()
-
-
-def _capitalised(word: str) -> str:
-    return "-".join(part.capitalize() for part in word.split("-"))

@@ -136,7 +136,10 @@ class SentencePieces:
         return tuple(self._processor.encode(word, out_type=int))
 
     def decode(self, ids: Sequence[int], *, tidy: bool = False) -> str:
-        return " ".join(_whole_bytes(self._joined(ids)).split())
+        text = self._joined(ids)
+        if not text.isascii():  # bytes become characters
+            text = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+        return " ".join(text.split())
 
     def settled(self, ids: Sequence[int], *, tidy: bool = False) -> str:
         text = self.decode(ids)
@@ -424,10 +427,6 @@ def _detached(word: str) -> list[str]:
     """A word and its trailing punctuation, each sign marked: Haus!" → Haus, ￭!, ￭"."""
     core = _TRAILING.sub("", word)
     return [core, *(_GLUE + sign for sign in word[len(core) :])]
-
-
-def _whole_bytes(text: str) -> str:
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def _read(path: str | os.PathLike[str]) -> bytes:
