@@ -9,7 +9,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bethink.engine import Engine, check
@@ -86,10 +86,10 @@ class Sentence:
     def _copy(self, token: int, text: str = "", copied: str | None = None, *, end: bool = False) -> None:
         """Both actions of a word that is copied, or of the end."""
         words, tokens = len(self._words), len(self._words) + end
-        shown = f" {copied}" if copied and words > 1 else copied or ""
+        told = f" {copied}" if copied and words > 1 else copied or ""
         self._copied += [
             Step(Action.READ, token, tokens, words, tokens - 1, text=text, copied=copied, end=end, reason=COPIED),
-            Step(Action.WRITE, token, tokens, words, tokens, text=shown, copied=copied, end=end, reason=COPIED),
+            Step(Action.WRITE, token, tokens, words, tokens, text=told, copied=copied, end=end, reason=COPIED),
         ]
 
     def abandon(self) -> None:
@@ -128,7 +128,7 @@ class Sentence:
         steps = [self._told(step) for step in self.stream.take()]
         if self._repair is None:
             return steps
-        self._said += "".join(step.text for step in steps if step.action is Action.WRITE)
+        self._said += shown(steps)
         if steps and self.stream.done and self._repair.doubtful(self._source, self._said):
             self._last = steps.pop()
             self._whole = Sentence.of(self._target, self._engine, Offline(), self._words, tidy=self._tidy)
@@ -173,11 +173,6 @@ class Arrival(NamedTuple):
     offset: int  # UTF-16 code units
 
 
-@dataclass(frozen=True, slots=True)
-class End:
-    """A text is complete: what follows is a text of its own."""
-
-
 class Session:
     """An endless text from one speaker, sentence after sentence.
 
@@ -210,7 +205,8 @@ class Session:
         self._segmenter = Segmenter(source, copier=copier)
         self._noticer = Noticer(language, source)
         self._asked = self._policy = policy  # the last one asked for, and the one in force so far in the text
-        self._events: deque[tuple[Word | Boundary | Policy | End, Arrival | None, int | None]] = deque()
+        # what waits for the open sentence; None: the text is complete, and what follows is a text of its own
+        self._events: deque[tuple[Word | Boundary | Policy | None, Arrival | None, int | None]] = deque()
         self._sentence: Sentence | None = None
         self._arrivals: deque[Arrival] = deque()  # of words and ends that the open sentence has not read yet
         self.began = time.monotonic()  # from which steps count their time
@@ -233,7 +229,7 @@ class Session:
     def finish(self, at: float | None = None) -> list[Step]:
         """The text is complete; translates what is left. The session can then be used again."""
         self._take(self._segmenter.finish(), Arrival(time.monotonic() if at is None else at, self._offset))
-        self._events.append((End(), None, None))
+        self._events.append((None, None, None))
         return self._go_on()
 
     def collect(self) -> list[Step]:
@@ -327,7 +323,7 @@ class Session:
                     )
                 else:
                     self._sentence.feed(event)
-            elif isinstance(event, End):
+            elif event is None:
                 self._spoken = None
             else:
                 self._policy = event
