@@ -31,9 +31,15 @@ class Folder:
     @classmethod
     def open(cls, path: Path) -> Folder:
         """Read a folder and check it: its format is known, no file is missing or changed."""
-        folder = cls(path, _read_config(path))
-        folder._check_files()
-        return folder
+        config = _read_config(path)
+        for name, digest in config["files"].items():
+            if Path(name).name != name:
+                raise ModelError(f"{path / CONFIG} names the file '{name}', which is not a plain file name")
+            if not (path / name).is_file():
+                raise ModelError(f"the model in {path} has no file {name}; copy or export the model again")
+            if sha256(path / name) != digest:
+                raise ModelError(f"{path / name} has changed since the model was made; copy or export the model again")
+        return cls(path, config)
 
     @property
     def name(self) -> str:
@@ -78,17 +84,6 @@ class Folder:
                 f"{expected}; copy or export the model again"
             )
         return vocabulary
-
-    def _check_files(self) -> None:
-        for name, digest in self.config["files"].items():
-            if Path(name).name != name:
-                raise ModelError(f"{self.path / CONFIG} names the file '{name}', which is not a plain file name")
-            if not (self.path / name).is_file():
-                raise ModelError(f"the model in {self.path} has no file {name}; copy or export the model again")
-            if sha256(self.path / name) != digest:
-                raise ModelError(
-                    f"{self.path / name} has changed since the model was made; copy or export the model again"
-                )
 
 
 def create(

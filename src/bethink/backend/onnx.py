@@ -53,6 +53,7 @@ class Program:
         if "grid" not in self.shapes:
             raise ModelError(f"{path} was made by an older version of bethink; export the model again")
         self.outputs = {entry.name: entry for entry in self._session.get_outputs()}
+        self._results = {name: entry for name, entry in self.outputs.items() if not name.endswith(NEXT)}
         self._binding = self._session.io_binding()
         self._bound: Arrays = {}  # kept alive here, because ONNX Runtime holds only their addresses
 
@@ -60,10 +61,17 @@ class Program:
         """The results, which the next run overwrites; the graph writes new cache entries in place."""
         for name, array in feeds.items():
             if self._bound.get(name) is not array:
-                self._bind(name, array)
-        results = {name: self._result(name, dims) for name in self.outputs if not name.endswith(NEXT)}
+                self._bound[name] = array
+                self._binding.bind_cpu_input(name, array)
+                if name + NEXT in self.outputs:
+                    self._bind_output(name + NEXT, array)
+        for name, entry in self._results.items():
+            shape = tuple(dims.get(dim, dim) for dim in entry.shape)
+            if name not in self._bound or self._bound[name].shape != shape:
+                self._bound[name] = np.empty(shape, dtype=np.int64 if entry.type == "tensor(int64)" else np.float32)
+                self._bind_output(name, self._bound[name])
         self._session.run_with_iobinding(self._binding)
-        return results
+        return {name: self._bound[name] for name in self._results}
 
     def caches(self) -> dict[str, Sizes]:
         """For each cache that the graph reads: its number of arrays, its heads and its width."""
@@ -79,20 +87,6 @@ class Program:
         self._binding.clear_binding_inputs()
         self._binding.clear_binding_outputs()
         self._bound.clear()
-
-    def _bind(self, name: str, array: npt.NDArray[Any]) -> None:
-        self._bound[name] = array
-        self._binding.bind_cpu_input(name, array)
-        if name + NEXT in self.outputs:
-            self._bind_output(name + NEXT, array)
-
-    def _result(self, name: str, dims: Mapping[str, int]) -> npt.NDArray[Any]:
-        entry = self.outputs[name]
-        shape = tuple(dims.get(dim, dim) for dim in entry.shape)
-        if name not in self._bound or self._bound[name].shape != shape:
-            self._bound[name] = np.empty(shape, dtype=np.int64 if entry.type == "tensor(int64)" else np.float32)
-            self._bind_output(name, self._bound[name])
-        return self._bound[name]
 
     def _bind_output(self, name: str, array: npt.NDArray[Any]) -> None:
         self._binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
