@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from bethink.client.patience import ConnectionLost, Patience
-from bethink.errors import UsageError
+from bethink.client.patience import Patience
+from bethink.errors import BethinkError, UsageError
 from bethink.serve.protocol import Message, Refusal
 
 SILENCE = 40.0  # seconds; the server says at least every 15 that it is alive
@@ -107,31 +107,27 @@ class RoomReader:
     def _run(self) -> None:
         """The background thread: reads, and after a lost connection asks for what follows the last event."""
         patience = Patience(self._patience, f"{self._room} was out of reach")
-        while not self._closed.is_set():
-            query = urllib.parse.urlencode({"model": self._model, "after": self._last})
-            trouble: Exception = OSError("the server ended the connection")
-            try:
-                with self._get(f"/events?{query}") as answer:
-                    try:
-                        self._read(answer)
-                    finally:
-                        patience.renew()
-            except Refusal as refusal:
-                return self._give(None if refusal.code == "room" else refusal)
-            except BROKEN as error:
-                trouble = error
-            try:
-                self._closed.wait(patience.after(trouble, f"{self._room}: {trouble}"))
-            except ConnectionLost as lost:
-                return self._give(lost)
-        return None
+        try:
+            while not self._closed.is_set():
+                query = urllib.parse.urlencode({"model": self._model, "after": self._last})
+                try:
+                    with self._get(f"/events?{query}") as answer:
+                        try:
+                            self._read(answer)
+                        finally:
+                            patience.renew()
+                    raise OSError("the server ended the connection")
+                except BROKEN as error:
+                    self._closed.wait(patience.after(error, f"{self._room}: {error}"))
+        except BethinkError as error:
+            self._give(None if isinstance(error, Refusal) and error.code == "room" else error)
 
     def _give(self, event: RoomEvent | Exception | None) -> None:
         """Hand an event to the reader; waits while many are unread."""
         while not self._closed.is_set():
             with contextlib.suppress(queue.Full):
-                return self._events.put(event, timeout=1)
-        return None
+                self._events.put(event, timeout=1)
+                return
 
     def _get(self, path: str) -> http.client.HTTPResponse:
         request = urllib.request.Request(self._room + path, headers=self._headers)
