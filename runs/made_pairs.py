@@ -10,10 +10,10 @@ from __future__ import annotations
 import random
 import sys
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-PAIRS = 10_000
+PAIRS = 14_000
 TO_NOT = 0.4
 Pair = tuple[str, ...]  # German, English
 
@@ -28,8 +28,8 @@ def divided(line: str, mark: str) -> Pair:
     return tuple(part.strip() for part in line.split(mark))
 
 
-VERBS, COMMANDS = rows("verbs", "/"), rows("commands", "/")
-SUBJECTS, WHEN, VOWS, MODALS = rows("subjects"), rows("when"), rows("vows"), rows("modals")
+VERBS, EVENTS, COMMANDS = rows("verbs", "/"), rows("events", "/"), rows("commands", "/")
+SUBJECTS, WHEN, LATE, VOWS, MODALS = rows("subjects"), rows("when"), rows("late"), rows("vows"), rows("modals")
 HOURS, CLOCK = TABLES["hours"].split(), TABLES["clock"].split()
 SMALL, LITTLE, ZIG, TY = (TABLES[name].split() for name in ("small", "little", "zig", "ty"))
 
@@ -46,33 +46,84 @@ def drawn_object(draw: random.Random, objects: str) -> Pair:
 
 def with_verb(draw: random.Random) -> Pair:
     """A sentence whose verb, and whose "nicht" if it has one, come late."""
-    infinitive, with_zu, participle, present, english, objects = draw.choice(VERBS)
+    *forms, english, objects = draw.choice(VERBS)
     thing, what = drawn_object(draw, objects)
     plural, thing = thing.startswith("+"), thing.removeprefix("+")
-    (who, subject), (when, time) = draw.choice(SUBJECTS), draw.choice(WHEN)
-    (can, may), (vow, vows) = draw.choice(MODALS), draw.choice(VOWS)
-    may, may_not = divided(may, "/")
-    base, presents, done = english.split()
-    negated = draw.random() < 0.5 and subject != "none of us"
-    no, nots, may = ("nicht", "not", may_not) if negated else ("", "", may)
-    verb, _, prefix = present.partition("|")
-    to = ("to not" if draw.random() < TO_NOT else "not to") if negated else "to"
-    says = f"does not {base}" if negated else presents
+    who, subject = draw.choice(SUBJECTS)
+    vow, vows = draw.choice(VOWS)
+    late = Late(draw, forms, english, negatable=subject != "none of us")
+    to = ("to not" if draw.random() < TO_NOT else "not to") if late.negated else "to"
     pairs = [
-        (sentence(who, f"{vow},", thing, when, no, with_zu), sentence(subject, vows, to, base, what, time)),
-        (sentence(who, "hat", thing, when, no, participle), sentence(subject, "has", nots, done, what, time)),
-        (sentence(who, verb, thing, when, no, prefix), sentence(subject, says, what, time)),
-        (sentence(who, can, thing, when, no, infinitive), sentence(subject, may, base, what, time)),
+        *late.told((who, subject), thing, what),
         (
-            sentence("es heißt, dass", who, thing, when, no, participle, "hat"),
-            sentence("it is said that", subject, "has", nots, done, what, time),
+            sentence(who, f"{vow},", thing, late.when, late.no, late.with_zu),
+            sentence(subject, vows, to, late.base, what, late.time),
         ),
     ]
-    if what.startswith("the "):  # die Tabletten dürfen im Sommer nicht eingenommen werden
-        permit, must = "dürfen" if plural else "darf", "must not" if negated else "may"
-        passive = sentence(thing, permit, when, no, participle, "werden"), sentence(what, must, "be", done, time)
-        pairs.append(passive)
+    if what.startswith("the ") and late.auxiliary == "hat":
+        # die Tabletten dürfen im Sommer nicht eingenommen werden
+        permit, must = "dürfen" if plural else "darf", "must not" if late.negated else "may"
+        pairs.append(
+            (
+                sentence(thing, permit, late.when, late.no, late.participle, "werden"),
+                sentence(what, must, "be", late.done, late.time),
+            )
+        )
     return draw.choice(pairs)
+
+
+def event(draw: random.Random) -> Pair:
+    """Something happens, or does not."""
+    *forms, english, more, subjects = draw.choice(EVENTS)
+    late = Late(draw, forms, english)
+    return draw.choice(late.told(drawn_object(draw, subjects), "", more))
+
+
+class Late:
+    """The words of a sentence whose verb comes late, and how they stand."""
+
+    def __init__(self, draw: random.Random, forms: Sequence[str], english: str, *, negatable: bool = True) -> None:
+        self.infinitive, self.with_zu, participle, finite = forms
+        *auxiliary, self.participle = participle.split()
+        self.auxiliary = auxiliary[0] if auxiliary else "hat"
+        finite, _, self.prefix = finite.partition("|")
+        self.present, self.preterite = finite.split(", ")
+        self.base, self.presents, self.past, self.done = english.split()
+        self.negated = negatable and draw.random() < 0.5
+        self.no = "nicht" if self.negated else ""
+        self.when, self.time = draw.choice(WHEN + ([] if self.negated else LATE))
+        (self.can, may) = draw.choice(MODALS)
+        self.may = divided(may, "/")[self.negated]
+
+    def told(self, who: Pair, thing: str, what: str) -> list[Pair]:
+        (german, subject), no, nots = who, self.no, "not" if self.negated else ""
+        if self.base == "be":
+            is_, was = f"is {nots}".strip(), f"was {nots}".strip()
+        else:
+            is_, was = (f"does not {self.base}", f"did not {self.base}") if self.negated else (self.presents, self.past)
+        has = ("has not" if self.negated else "has", self.done)
+        return [
+            (
+                sentence(german, self.auxiliary, thing, self.when, no, self.participle),
+                sentence(subject, *has, what, self.time),
+            ),
+            (
+                sentence(german, self.present, thing, self.when, no, self.prefix),
+                sentence(subject, is_, what, self.time),
+            ),
+            (
+                sentence(german, self.preterite, thing, self.when, no, self.prefix),
+                sentence(subject, was, what, self.time),
+            ),
+            (
+                sentence(german, self.can, thing, self.when, no, self.infinitive),
+                sentence(subject, self.may, self.base, what, self.time),
+            ),
+            (
+                sentence("es heißt, dass", german, thing, self.when, no, self.participle, self.auxiliary),
+                sentence("it is said that", subject, *has, what, self.time),
+            ),
+        ]
 
 
 def command(draw: random.Random) -> Pair:
@@ -101,6 +152,13 @@ def filled(draw: random.Random, frames: str, german: str, english: str) -> Pair:
     left, right = draw.choice(rows(frames))
     whole = right.format(english)
     return left.format(german), whole[0].upper() + whole[1:]
+
+
+def liked(draw: random.Random) -> Pair:
+    german, english = filled(draw, draw.choice(["likings", "dislikings"]), *draw.choice(rows("persons")))
+    if english.startswith("The children"):
+        english = english.replace(" does ", " do ").replace(" likes ", " like ")
+    return german, english
 
 
 def in_words(number: int) -> Pair:
@@ -145,11 +203,13 @@ def named(draw: random.Random) -> Pair:
 
 
 KINDS: dict[Callable[[random.Random], Pair], int] = {
-    with_verb: 58,
+    with_verb: 52,
+    event: 8,
+    liked: 3,
     command: 5,
-    at_time: 10,
-    counted: 12,
-    exact: 8,
+    at_time: 9,
+    counted: 10,
+    exact: 6,
     code: 4,
     named: 3,
 }
