@@ -14,8 +14,8 @@ source runs/steps.sh
 learn() { # learn SYSTEM DATA RUN [option …]
     bethink train "$recipe" "system=$1" "${settings[@]}" --data "$2" --run "$work/$3" "${@:4}"
 }
-prepare
-learn offline "$data" teacher --from "$from" --grow
+prepare --like "$from"
+learn offline-bidirectional "$data" teacher --from "$from" --grow
 [ -d "$data-taught" ] || bethink distill "$work/teacher" --data "$data" --keep --also "$corpora/mono.de" --to "$data-taught"
 learn multi-path "$data-taught" student --from "$from" --grow
 learn aligned "$data-taught" aligned --from "$work/student"
