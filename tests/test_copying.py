@@ -117,6 +117,32 @@ def test_a_stand_in_that_comes_out_is_replaced_and_one_that_does_not_is_added() 
     assert joiner.finish() == ""  # nothing is left for the next sentence
 
 
+@pytest.mark.parametrize("copier", COPIERS, ids=("word-initial", "word-final"))
+@pytest.mark.parametrize(
+    ("word", "number"),
+    [("1994", "1994"), ("(217),", "217"), ("200", None), ("12", None), ("1990er", None), ("3:2", None)],
+)
+def test_numbers_that_the_model_translates_must_come_out(word: str, number: str | None, copier: Copier) -> None:
+    assert copier.number(word) == number
+
+
+@pytest.mark.parametrize("said", ["It was 1994 in Bonn.", "It was 1,994.", "It was 1 994 then.", "(1994)", "8 1994"])
+def test_a_number_that_came_out_is_not_added(said: str) -> None:
+    joiner = Joiner(PIECES)
+    joiner.expect_number("1994")
+    assert "".join(map(joiner.push, PIECES.encode(said))) + joiner.finish() == said
+
+
+@pytest.mark.parametrize("said", ["It was in Bonn.", "It was 199.", "It was 19945.", "It was 2 1994000."])
+def test_a_number_that_did_not_come_out_follows_once(said: str) -> None:
+    joiner = Joiner(PIECES)
+    for number in ("1994", "217", "1994"):
+        joiner.expect_number(number)
+    assert "".join(map(joiner.push, PIECES.encode(said))) + joiner.finish() == f"{said} (1994, 217)"
+    assert joiner.copied == "1994, 217"
+    assert joiner.finish() == ""
+
+
 @pytest.mark.parametrize(
     "text", ["https://a.de", "asdkjh qwoieu zxmcnb", "😀 😀", "80331", "q w x z q w x", "Москва 北京!", "!!! ## --"]
 )

@@ -74,6 +74,8 @@ class Sentence:
             return
         if word.copied is not None and word.read_as is not None:
             self._joiner.expect(word.read_as, word.copied, term=word.term)
+        elif word.number:
+            self._joiner.expect_number(word.number)
         self._engine.feed(self.stream, word.ids, word.text)
 
     def close(self) -> None:

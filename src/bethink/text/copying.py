@@ -1,9 +1,10 @@
 """Words that are not translated but carried over: addresses, codes, long numbers, foreign scripts; and words in capitals.
 
 A model writes such words piece by piece and gets them wrong. So it reads a *stand-in* instead: a round number, or a name that is the same
-in many languages. Models copy these nearly always, and where the stand-in comes out, the word itself is shown. A word in capitals is read
-in the spelling that the vocabulary knows best. A sentence of nothing but words to carry over, or of noise, is copied without the model.
-All of it depends on the words and the vocabularies alone, so it is the same however the text is cut.
+in many languages. Models copy these nearly always, and where the stand-in comes out, the word itself is shown. What has not come out by
+the end of the sentence follows in brackets; so does a number of three digits or more that the model should have written and did not. A
+word in capitals is read in the spelling that the vocabulary knows best. A sentence of nothing but words to carry over, or of noise, is
+copied without the model. All of it depends on the words and the vocabularies alone, so it is the same however the text is cut.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _DIGITS = re.compile(r"[-+−#§]*\d[\d.,:/()'+-]*°?")
 _TIME = re.compile(r"^\d{1,2}:\d{1,2}$")  # and results: models know them, and languages write them differently
 # 1990er, 20-jährige, G8-Gipfel
 _TRANSLATABLE = re.compile(r"^\d[\d.,]*[a-zß-ÿ]+(?:$|-)|(?:^|-)[^\W\d_]{2,}[a-zß-ÿ]{2}(?:$|-)")
+_NUMBER = re.compile(r"[1-9][0-9]{2,}")
+_GROUPED = re.compile(r"\d{1,3}(?:[.,' \u00a0\u202f]\d{3})+(?!\d)")  # thousands, in any language's way
 _UNIT = re.compile(r"([-+−]?\d[\d.,]*\d)(°?[A-Za-z]{0,4})")
 
 # How languages write numbers: the sign between thousands and the one before decimals.
@@ -102,6 +105,11 @@ class Copier:
         if not mistaken and not self._is_copied(core):
             return None
         return Parts(before, self._converted(core), after, bool(_DIGITS.fullmatch(core) or _UNIT.fullmatch(core)))
+
+    def number(self, word: str) -> str | None:
+        """The digits of a number that the model translates and nobody would write in words: 1994, not 200."""
+        core = _edges(word)[1]
+        return core if _NUMBER.fullmatch(core) and not core.endswith("00") else None
 
     def copy(self, word: str) -> str:
         """A word of a sentence that is copied, as it is shown."""
@@ -205,6 +213,14 @@ def is_capital(word: str) -> bool:
 def stand_ins(text: str, copies: Mapping[str, str]) -> list[str]:
     """Those of these stand-ins that a text has."""
     return _pattern(copies).findall(text) if any(each in text for each in copies) else []
+
+
+def missing(numbers: Collection[str], text: str) -> list[str]:
+    """Those of these numbers that a text lacks."""
+    if not numbers:
+        return []
+    written = {re.sub(r"\D", "", found) for found in _GROUPED.findall(text)}.union(re.findall(r"\d+", text))
+    return [number for number in numbers if number not in written]
 
 
 def restored(text: str, copies: Mapping[str, str]) -> str:

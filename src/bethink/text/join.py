@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bethink.text.copying import restored, stand_ins
+from bethink.text.copying import missing, restored, stand_ins
 from bethink.text.vocabulary import EOS, Vocabulary
 
 
@@ -26,6 +26,7 @@ class Joiner:
         self._copies: dict[str, str] = {}  # of this sentence: what to show for each stand-in
         self._missing: dict[str, str] = {}  # those that have not come out yet
         self._terms: set[str] = set()  # stand-ins for terms
+        self._numbers: dict[str, None] = {}  # that this sentence must have, in their order
         self.copied: str | None = None  # what was copied by the last push or finish
 
     def expect(self, stand_in: str, copy: str, *, term: bool = False) -> None:
@@ -36,6 +37,10 @@ class Joiner:
         self._copies[stand_in] = self._missing[stand_in] = copy
         if term:
             self._terms.add(stand_in)
+
+    def expect_number(self, number: str) -> None:
+        """The source has this number, which the model translates: if it does not come out, it follows at the end of the sentence."""
+        self._numbers[number] = None
 
     def push(self, token: int, *, complete: bool = False) -> str:
         """The text that became final with this token: often nothing, else words with their spaces.
@@ -50,14 +55,15 @@ class Joiner:
         return self._show(known(self._ids, tidy=self._tidy))
 
     def finish(self) -> str:
-        """The rest of the text, with the words that should have been carried over and were not; resets the joiner."""
-        rest = self._show(self._vocabulary.decode(self._ids, tidy=self._tidy))
-        if self._missing:
-            lost = ", ".join(self._missing.values())
+        """The rest of the text, with the words and numbers that should have come out and did not; resets the joiner."""
+        text = self._vocabulary.decode(self._ids, tidy=self._tidy)
+        rest = self._show(text)
+        if left_out := [*self._missing.values(), *missing(self._numbers, restored(text, self._copies))]:
+            lost = ", ".join(left_out)
             self.copied = f"{self.copied} {lost}" if self.copied else lost
             rest = f"{rest} ({lost})"
         self._ids, self._shown = [], 0
-        self._copies, self._missing, self._terms = {}, {}, set()
+        self._copies, self._missing, self._terms, self._numbers = {}, {}, set(), {}
         return rest
 
     def preview(self, tokens: Sequence[int]) -> str:

@@ -24,6 +24,7 @@ class Word:
     read_as: str | None = None  # what the model reads in place of the word, if that is something else
     copied: str | None = None  # what is shown where that comes out, for a word that is carried over
     term: bool = False  # whether that is the translation of a term in the glossary; then `text` may be several words
+    number: str | None = None  # digits that the translation must have
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,7 @@ class Segmenter:
         """The word, halved until no part has more tokens than a sentence may have."""
         ids = self._vocabulary.encode(text)
         if len(ids) <= self._longest or len(text) == 1:
-            yield Word(text, ids)
+            yield Word(text, ids, number=self._copier.number(text) if self._copier else None)
         else:
             middle = len(text) // 2
             yield from self._fitting(text[:middle])
