@@ -62,7 +62,7 @@ def test_killed_in_mid_training_it_goes_on_to_the_same_bits(tmp_path: Path, toy_
     long = ("train.updates=60", "train.validate=60")
     program = (  # which at half its way waits to be killed, in case that nobody came before
         "import signal, sys, torch; from pathlib import Path; from bethink.train import loop; from bethink.train.recipe import Recipe;"
-        "rate = loop.learning_rate; loop.learning_rate = lambda config, done: rate(config, done) if done < 30 else signal.pause();"
+        "rate = loop.learning_rate; loop.learning_rate = lambda config, done, spent: rate(config, done) if done < 30 else signal.pause();"
         "torch.set_num_threads(1); loop.train(Recipe.read(Path(sys.argv[1])), Path(sys.argv[2]), Path(sys.argv[3]))"
     )
     recipe = tmp_path / "recipe.json"
@@ -269,6 +269,35 @@ def test_the_learning_rate_rises_then_falls(schedule: str) -> None:
     assert max(rates) == rates[10] == pytest.approx(1)
     assert rates[10:] == sorted(rates[10:], reverse=True)
     assert rates[100] == pytest.approx(math.sqrt(0.1) if schedule == "inverse-sqrt" else 0, abs=1e-9)
+
+
+def test_a_run_ends_when_its_time_is_over_with_its_rate_at_zero(
+    tmp_path: Path, toy_data: Path, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter(range(0, 10_000, 3))  # seconds
+    monkeypatch.setattr(loop.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(loop, "CLOCK", 2)
+    settings = (
+        "train.minutes=1",
+        "train.updates=500",
+        "train.schedule=linear",
+        "train.warmup=0",
+        "train.log=2",
+        "train.save=4",
+    )
+    recipe = small(*settings)
+    model = loop.train(recipe, toy_data, tmp_path / "run")
+    rates = [record["rate"] for record in log.read(tmp_path / "run") if record["kind"] == "train"]
+    assert rates == sorted(rates, reverse=True)
+    assert rates[-1] == 0
+    last = checkpoint.checkpoints(tmp_path / "run")[-1]
+    state = checkpoint.read_state(last)
+    assert state["update"] == 2 * len(rates) < 500
+    assert state["seconds"] >= 60
+    before = (model / folder.WEIGHTS).read_bytes()
+    loop.train(recipe, toy_data, tmp_path / "run")  # goes on where it stopped: at its end
+    assert checkpoint.checkpoints(tmp_path / "run")[-1] == last
+    assert (model / folder.WEIGHTS).read_bytes() == before
 
 
 def test_clipping_bounds_the_step(tmp_path: Path, toy_data: Path, small: Small) -> None:

@@ -36,6 +36,7 @@ FIRST, PATIENCE = (
     3,
     60.0,
 )  # updates after which slowness is announced; seconds to the first line of the log from which it is
+CLOCK = 10  # updates between two looks at the clock
 BOUNDED = 8  # the bounds of L_T are computed from so many updates
 MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's names for its running means
 SMALLEST_RATE = 1e-7  # where warm-up begins
@@ -43,7 +44,7 @@ VALIDATION_LAGS = (1, 3, 5, 9)  # the same for every system, so that their losse
 # Settings that may change when a run is continued, because they change no update.
 FREE = {
     f"train.{key}"
-    for key in ("updates", "split", "compile", "log", "validate", "save", "keep", "average", "tensorboard")
+    for key in ("updates", "minutes", "split", "compile", "log", "validate", "save", "keep", "average", "tensorboard")
 } | {"data.origin", "data.published"}
 
 
@@ -90,7 +91,9 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> bo
 
 def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:
     old, data = Recipe.read(run / checkpoint.RECIPE).to_dict(), read_manifest(run / checkpoint.DATA, TrainingError)
-    free = FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates"}  # other schedules depend on it
+    free = (
+        FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates", "train.minutes"}
+    )  # other schedules depend on them
     changed = [line for line in differences(old, recipe.to_dict()) if line.split(":")[0] not in free]
     if data["fingerprint"] != about["fingerprint"]:
         changed.append("other data")
@@ -98,13 +101,13 @@ def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:
         raise TrainingError(f"{run} was started otherwise ({'; '.join(changed)}); give another folder with --run")
 
 
-def learning_rate(config: TrainConfig, done: int) -> float:
-    """For the update after `done` updates."""
+def learning_rate(config: TrainConfig, done: int, spent: float = 0.0) -> float:
+    """For the update after `done` updates; `spent` is the share of `train.minutes` that is over."""
     if done < config.warmup:
         return SMALLEST_RATE + (config.rate - SMALLEST_RATE) * done / config.warmup
     if config.schedule == "inverse-sqrt":
         return config.rate * math.sqrt(max(config.warmup, 1) / max(done, 1))
-    part = (done - config.warmup) / max(config.updates - config.warmup, 1)
+    part = min(max((done - config.warmup) / max(config.updates - config.warmup, 1), spent), 1.0)
     return config.rate * (1 - part if config.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2)
 
 
@@ -142,6 +145,9 @@ class Trainer:
         self.flat = Flat(self.objective, NEW)
         self.optimizer = self._optimizer()
         self.done = self._restore(init, data if grow else None)
+        self.began = time.perf_counter() - self._seconds_before()
+        self.spent = 0.0  # the share of train.minutes that is over
+        self._look_at_clock()
         sides = [(data / about[side]["file"], about[side]["kind"]) for side in ("source", "target")]
         by_words = recipe.paths.unit == "word"
         self.units: Counter = WordCounter(*(load_vocabulary(*side) for side in sides)) if by_words else count_tokens
@@ -188,16 +194,33 @@ class Trainer:
         totals = Totals(self.group.device)
         following = self._prepare(ahead, self.done)
         start, began = self.done, time.perf_counter()
-        while self.done < self.config.updates:
+        while not self._over:
             update = following.result()
             following = self._prepare(ahead, self.done + 1)
             self._update(update, totals)
             self.done += 1
+            if self.done % CLOCK == 0:
+                self._look_at_clock()
             if log:
                 log.advance(self.done)
                 if self.done - start == FIRST:
                     self._announce_slowness(log, (time.perf_counter() - began) / FIRST)
             totals = self._pause(totals, log)
+
+    @property
+    def _over(self) -> bool:
+        return self.done >= self.config.updates or self.spent >= 1
+
+    def _look_at_clock(self) -> None:
+        if self.config.minutes:
+            seconds = torch.tensor(time.perf_counter() - self.began, device=self.group.device)
+            self.group.share(seconds)  # so that all processes stop after the same update
+            self.spent = float(seconds) / 60 / self.config.minutes
+
+    def _seconds_before(self) -> float:
+        """The time that this run took before it was interrupted."""
+        saved = checkpoint.checkpoints(self.run) if self.group.main else []
+        return float(checkpoint.read_state(saved[-1]).get("seconds", 0.0)) if saved else 0.0
 
     def _announce_slowness(self, log: Log, seconds: float) -> None:
         """So that nobody waits in vain for the first line of the log; on a GPU the first updates say little."""
@@ -230,7 +253,7 @@ class Trainer:
         within = (self.config.clip / (norm + 1e-6)).clamp(max=1.0) if self.config.clip else 1.0
         self.flat.gradient.mul_(within / update.tokens)
         for settings in self.optimizer.param_groups:
-            settings["lr"] = learning_rate(self.config, update.number) * settings["factor"]
+            settings["lr"] = learning_rate(self.config, update.number, self.spent) * settings["factor"]
         self.optimizer.step()
         totals.close(update, norm)
 
@@ -243,7 +266,7 @@ class Trainer:
 
     def _pause(self, totals: Totals, log: Log | None) -> Totals:
         """Log, validate and save when they are due; other updates do not wait for the device."""
-        last = self.done == self.config.updates
+        last = self._over
         telling, saving = self.done % self.config.log == 0 or last, self.done % self.config.save == 0 or last
         validating = self.done % self.config.validate == 0 or last
         if not (telling or saving or validating):
@@ -252,7 +275,10 @@ class Trainer:
         if telling:
             sums = self.group.add(totals.sums).tolist()
             if log:
-                rate = {"epoch": self.done / self.batches.per_epoch, "rate": learning_rate(self.config, self.done - 1)}
+                rate = {
+                    "epoch": self.done / self.batches.per_epoch,
+                    "rate": learning_rate(self.config, self.done - 1, self.spent),
+                }
                 log.record("train", self.done, self._with_learned_share(totals.values(sums)) | rate)
         if validating:
             with torch.compiler.set_stance("force_eager"):  # validation is too rare to be worth compiling
@@ -372,5 +398,6 @@ class Trainer:
     def _save(self) -> None:
         weights = self.flat.slices(self.flat.values.data)
         moments = self._named(self.moments)
-        checkpoint.save(self.run, self.done, weights, moments, {"data": self.fingerprint, "origin": self.origin})
+        state = {"data": self.fingerprint, "origin": self.origin, "seconds": time.perf_counter() - self.began}
+        checkpoint.save(self.run, self.done, weights, moments, state)
         checkpoint.prune(self.run, self.config.keep)

@@ -68,7 +68,7 @@ LEAST = {
     "losses": {"smoothing": 0, "segment": 0, "token": 0, "degree": 0},
     "train": {
         **dict.fromkeys(("updates", "tokens", "buckets", "split", "log", "validate", "save", "keep", "average"), 1),
-        **dict.fromkeys(("rate", "new_rate", "warmup", "weight_decay", "clip", "seed"), 0),
+        **dict.fromkeys(("minutes", "rate", "new_rate", "warmup", "weight_decay", "clip", "seed"), 0),
     },
 }
 
@@ -116,6 +116,7 @@ class TextConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     updates: int = 100_000
+    minutes: float = 0.0  # end after so much time, if it comes before the last update; 0 for no limit
     tokens: int = 8192  # per bucket: number of sentences times the longest side
     buckets: int = 1  # per update; a bucket has sentences of similar length
     split: int = 1  # compute a bucket in so many parts, to fit into memory; the result is the same
