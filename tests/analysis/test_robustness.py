@@ -16,7 +16,7 @@ PAIRS = [("Das ist, sagt er, gut!", "That is good, he says."), ("Na ja ...", "We
 
 
 def noisy(name: str) -> list[tuple[str, str]]:
-    return NOISES[name](PAIRS, random.Random(1))
+    return NOISES[name](PAIRS, random.Random(1), ("äh",))
 
 
 @pytest.mark.parametrize("name", NOISES)
@@ -36,6 +36,14 @@ def test_each_kind_of_noise() -> None:
     long = noisy("five sentences in one")
     assert len(long) == len(PAIRS) / 5
     assert long[0][1] == " ".join(reference for _, reference in PAIRS[:5])
+    halting = [source for source, _ in noisy("hesitations")]
+    assert any("äh" in source for source in halting)
+    assert [source.replace("äh ", "") for source in halting] != [
+        source for source, _ in PAIRS
+    ]  # some words are said twice
+    assert noisy("capitals")[0][0] == "DAS IST, SAGT ER, GUT!"
+    run_on = noisy("five sentences in one, lower case, no punctuation")
+    assert run_on[0][0].startswith("das ist sagt er gut na ja das ist")
     known = {word for pair in PAIRS for text in pair for word in text.split()}
     assert {word for source, _ in noisy("code-switching") for word in source.split()} <= known
 

@@ -56,6 +56,7 @@ class FakeTranslator:
     name = "fake"
     fingerprint = ""
     about: ClassVar[dict[str, str]] = {"source": "de", "target": "en"}
+    languages = ("de", "en")
     target = Words([])  # every word is one unknown token
 
     def __init__(self, sources: Sequence[str], references: Sequence[str]) -> None:

@@ -1,7 +1,8 @@
 """BLEU and LAAL when the source is noisy, and how many translations are empty or do not end.
 
-Noise of live sources: the same sentences without punctuation, without capitals, with typos, with repeated words, several in one,
-or with words of the other language. The noise has a fixed seed, so the same sentences always become the same.
+Noise of live sources: the same sentences without punctuation, without capitals, in capitals alone, with typos, with repeated words,
+with hesitations, several in one, or with words of the other language. The noise has a fixed seed, so the same sentences always
+become the same.
 """
 
 from __future__ import annotations
@@ -16,12 +17,15 @@ from bethink.errors import DataError
 from bethink.evaluate.instances import Instance, instance, score
 from bethink.policy import Policy
 from bethink.text import without_punctuation
+from bethink.text.languages import halting, load
 
 if TYPE_CHECKING:
     from bethink.translator import Translator
 
 Texts: TypeAlias = tuple[str, str]  # source and reference
-Noise: TypeAlias = Callable[[Sequence[Texts], random.Random], list[Texts]]
+Noise: TypeAlias = Callable[
+    [Sequence[Texts], random.Random, Sequence[str]], list[Texts]
+]  # with the language's hesitations
 
 SEED = 2022
 RATE = 0.1  # of the words that typos, stuttering and code-switching touch
@@ -53,7 +57,9 @@ def robustness(translator: Translator, texts: Sequence[Texts], policies: Sequenc
     clean = [pair for pair in texts if pair[0].split()]
     if not clean:
         raise DataError("there are no sentences to disturb; give a source file with at least one")
-    kinds = {"clean": clean} | {name: noise(clean, random.Random(SEED)) for name, noise in NOISES.items()}
+    known = load(translator.languages[0])
+    said = known.hesitations if known else ()
+    kinds = {"clean": clean} | {name: noise(clean, random.Random(SEED), said) for name, noise in NOISES.items()}
     outcomes, signature = [], ""
     for policy in policies:
         for name, pairs in kinds.items():
@@ -109,17 +115,12 @@ def sheets(found: Robustness) -> list[Sheet]:
     ]
 
 
-def typos(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
-    """One word in ten has two letters swapped, one lost, or one doubled."""
-    return [(_each(source, draw, lambda word: [_mistyped(word, draw)]), reference) for source, reference in pairs]
+def bare(line: str) -> str:
+    """A line as many speech recognisers write it: in lower case, without punctuation."""
+    return without_punctuation(line).lower()
 
 
-def repeated(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
-    """One word in ten is repeated."""
-    return [(_each(source, draw, lambda word: [word, word]), reference) for source, reference in pairs]
-
-
-def long(pairs: Sequence[Texts], _draw: random.Random) -> list[Texts]:
+def joined(pairs: Sequence[Texts]) -> list[Texts]:
     """Five sentences in one, without an end between them."""
     groups = [pairs[n : n + JOINED] for n in range(0, len(pairs), JOINED)]
     return [
@@ -139,21 +140,35 @@ def switched(pairs: Sequence[Texts], draw: random.Random) -> list[Texts]:
     return found
 
 
+def each_line(change: Callable[[str], str]) -> Noise:
+    return lambda pairs, _draw, _said: [(change(source), reference) for source, reference in pairs]
+
+
+def each_word(change: Callable[[str, random.Random], list[str]]) -> Noise:
+    """One word in ten is changed."""
+
+    def changed(line: str, draw: random.Random) -> str:
+        return " ".join(
+            part for word in line.split() for part in (change(word, draw) if draw.random() < RATE else [word])
+        )
+
+    return lambda pairs, draw, _said: [(changed(source, draw), reference) for source, reference in pairs]
+
+
 NOISES: dict[str, Noise] = {
-    "no punctuation": lambda pairs, _: [(without_punctuation(source), reference) for source, reference in pairs],
-    "lower case": lambda pairs, _: [(source.lower(), reference) for source, reference in pairs],
-    "lower case, no punctuation": lambda pairs, _: [
-        (without_punctuation(source).lower(), reference) for source, reference in pairs
+    "no punctuation": each_line(without_punctuation),
+    "lower case": each_line(str.lower),
+    "lower case, no punctuation": each_line(bare),
+    "capitals": each_line(str.upper),
+    "typos": each_word(lambda word, draw: [_mistyped(word, draw)]),  # two letters swapped, one lost, or one doubled
+    "repeated words": each_word(lambda word, _: [word, word]),
+    "hesitations": lambda pairs, draw, said: [(halting(line, said, draw, RATE), other) for line, other in pairs],
+    "five sentences in one": lambda pairs, _draw, _said: joined(pairs),
+    "five sentences in one, lower case, no punctuation": lambda pairs, _draw, _said: [
+        (bare(source), reference) for source, reference in joined(pairs)
     ],
-    "typos": typos,
-    "repeated words": repeated,
-    "five sentences in one": long,
-    "code-switching": switched,
+    "code-switching": lambda pairs, draw, _said: switched(pairs, draw),
 }
-
-
-def _each(line: str, draw: random.Random, change: Callable[[str], list[str]]) -> str:
-    return " ".join(part for word in line.split() for part in (change(word) if draw.random() < RATE else [word]))
 
 
 def _mistyped(word: str, draw: random.Random) -> str:

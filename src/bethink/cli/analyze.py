@@ -237,9 +237,9 @@ def _add_robustness(kinds: Verbs) -> None:
         kinds,
         "robustness",
         "quality and latency when the source is noisy",
-        "Translates the same test set without punctuation, in lower case, with typing errors, with repeated words, with five sentences "
-        "joined into one, and with some words replaced by words of the target language. Reports the change of BLEU and LAAL, and counts "
-        "empty outputs and endless repetitions.",
+        "Translates the same test set without punctuation, in lower case, in capitals, with typing errors, with repeated words, with "
+        "hesitations, with five sentences joined into one, and with some words replaced by words of the target language. Reports the "
+        "change of BLEU and LAAL, and counts empty outputs and endless repetitions.",
         ("--source test.de --target test.en --policy wait-k:5 pe:k=3",),
         _robustness,
     )

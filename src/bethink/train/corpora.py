@@ -9,7 +9,7 @@ import lzma
 import multiprocessing
 import random
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from bethink.errors import DataError
 from bethink.files import not_utf8
 from bethink.text import normalise, without_punctuation
+from bethink.text.languages import halting
 from bethink.text.languages import load as load_language
 from bethink.train.moses import Moses
 from bethink.train.recipe import DataConfig, TextConfig
@@ -122,18 +123,8 @@ def made_asr_like(pairs: Iterator[Pair], share: float, seed: int, language: str 
         if draw.random() < OFTEN:
             source = source.lower()
         bare = without_punctuation(source) if draw.random() < OFTEN else source
-        spoken = _halting(bare, hesitations, draw) if draw.random() < SELDOM else bare
+        spoken = halting(bare, hesitations, draw, HALTS) if draw.random() < SELDOM else bare
         yield spoken or source, target
-
-
-def _halting(line: str, hesitations: Sequence[str], draw: random.Random) -> str:
-    """The line with a hesitation before some words and some words said twice."""
-    said: list[str] = []
-    for word in line.split():
-        if draw.random() < HALTS:
-            said.append(draw.choice([*hesitations, word]))
-        said.append(word)
-    return " ".join(said)
 
 
 def tokenised(pairs: Iterator[Pair], data: DataConfig, text: TextConfig) -> Iterator[Pair]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import random
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -94,6 +95,16 @@ class Language:
         if found := re.match(rf"{groups}(?!\d)", token):
             return float(re.sub(r"\D", "", found[0]) + re.sub(r"\D", ".", token[found.end() :]))
         return float(re.sub(r"[,:]", ".", token))
+
+
+def halting(line: str, hesitations: Sequence[str], draw: random.Random, share: float) -> str:
+    """The line as somebody says it who looks for words: before a share of its words a hesitation, or the word twice."""
+    said: list[str] = []
+    for word in line.split():
+        if draw.random() < share:
+            said.append(draw.choice([*hesitations, word]))
+        said.append(word)
+    return " ".join(said)
 
 
 def short(code: str) -> str:
