@@ -28,7 +28,10 @@ NO_TEXT = re.compile(
     r"^---\n.*?\n---\n|^(?:```|~~~).*?^(?:```|~~~)|^import .*?$|\{#[^}]*\}|<!--.*?-->|:::.*?$", re.DOTALL | re.MULTILINE
 )
 LINK = re.compile(r"!?\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])")
-MARKS = re.compile(r"^[#>*+\-\d.)\s|]+|[*_`]+|<[^>]*>|\[\^\d+\]:?", re.MULTILINE)
+MARKS = re.compile(r"^[#>*+\-\s|]+|[*_`]+|<[^>]*>|\[\^\d+\]:?", re.MULTILINE)
+NUMBERED = re.compile(
+    r"\A\s*\d+[.)]\s"
+)  # of a list in Markdown; elsewhere a number that begins a line belongs to the text
 SENTENCE_END = re.compile(r"(?<=[a-zäöüß)“\"][.!?]) +(?=[A-ZÄÖÜ„“\"])")
 UNFIT = re.compile(r"[{}<>|\\%@~^=_\[\]]|https?:|\w\.\w+\(|/\w+/|\$\w")
 GERMAN = set(
@@ -73,7 +76,9 @@ def catalogues(folder: Path) -> Iterator[Pair]:
             messages = gettext.GNUTranslations(file)._catalog  # type: ignore[attr-defined]  # there is no other way to list them
         for english, german in messages.items():
             if isinstance(english, str) and english:
-                yield from zip(german.split("\n"), english.split("^")[-1].split("\x04")[-1].split("\n"), strict=False)
+                left, right = german.split("\n"), english.split("^")[-1].split("\x04")[-1].split("\n")
+                if len(left) == len(right):
+                    yield from zip(left, right, strict=True)
 
 
 def dictionary(folder: Path) -> Iterator[Pair]:
@@ -106,7 +111,8 @@ def pages(german: str, english: Callable[[str], str]) -> Callable[[Path], Iterat
 def paragraphs(path: Path) -> Iterator[str]:
     text = path.read_text(encoding="utf-8", errors="ignore")
     if path.suffix == ".md":
-        blocks: Iterable[str] = re.split(r"\n\s*\n|\n(?=[*+-] |\d+\. |#)", NO_TEXT.sub("", text))
+        parts = re.split(r"\n\s*\n|\n(?=[*+-] |\d+\. |#)", NO_TEXT.sub("", text))
+        blocks = [NUMBERED.sub("", part) for part in parts]
     else:
         blocks = [found[2] for found in BLOCK.finditer(text)]
     for block in blocks:

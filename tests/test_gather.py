@@ -60,21 +60,25 @@ def test_every_kind_of_source(
             member.size = len(text)
             archive.addfile(member, io.BytesIO(text.encode()))
     page = "<html><h1>{}</h1><p>{} <em>{}</em></p></html>"
-    write(copies / "fsfe-website/news/a.de.xhtml", page.format("Die Freiheit", "Sie ist", "wichtig."))
-    write(copies / "fsfe-website/news/a.en.xhtml", page.format("The freedom", "It is", "important."))
+    write(copies / "fsfe-website/news/a.de.xhtml", page.format("Die Freiheit", "Sie ist seit\n2001", "wichtig."))
+    write(copies / "fsfe-website/news/a.en.xhtml", page.format("The freedom", "It is, since\n2001,", "important."))
     write(copies / "fsfe-website/news/b.de.xhtml", "<p>Das ist nicht da.</p>")
     write(copies / "fsfe-website/news/b.en.xhtml", "<p>This is</p><p>longer.</p>")
     write(
         copies / "i18n/i18n/de/a.md",
-        "---\ntitle: A\n---\n\n# Das [Haus](a.md)\n\n```\nx = 1\n```\n\nEs ist **groß**.\n",
+        "---\ntitle: A\n---\n\n# Das [Haus](a.md)\n\n```\nx = 1\n```\n\n1. Es ist **groß**.\n2. Es ist alt.\n",
     )
-    write(copies / "privacyguides.org/docs/a.md", "---\ntitle: A\n---\n\n# The [house](a.md)\n\nIt is **big**.\n")
+    write(
+        copies / "privacyguides.org/docs/a.md",
+        "---\ntitle: A\n---\n\n# The [house](a.md)\n\n1. It is **big**.\n2. It is old.\n",
+    )
     entries = "# ding\nHaus {n} | Häuser :: house | houses\nDas ist {n} alles. | Geh du nach Hause! :: That is all. | Go home you! [fam.]\n"
     write(copies / "trans-de-en/usr/share/trans/de-en", entries)
     messages = {
         "hero^You are the hero.": "Du bist der Held.",
         "Say $word to the man": "Sag $word zu dem Mann",
         "OK": "OK",
+        "There is a text\nthat has three lines.\nIt ends here.": "Das ist ein Text,\nder zwei Zeilen hat.",
     }
     compiled = copies / "widelands-data/usr/locale/de/LC_MESSAGES/a.mo"
     compiled.parent.mkdir(parents=True)
@@ -96,10 +100,10 @@ def test_every_kind_of_source(
         "ntrex.en": ["This is new.", "It is good."],
         "mlqe-pe.de": ["Er kam, sah und siegte."],
         "mlqe-pe.en": ["He came, saw and won."],
-        "fsfe.de": ["Die Freiheit", "Sie ist wichtig."],
-        "fsfe.en": ["The freedom", "It is important."],
-        "privacyguides.de": ["Das Haus", "Es ist groß."],
-        "privacyguides.en": ["The house", "It is big."],
+        "fsfe.de": ["Die Freiheit", "Sie ist seit 2001 wichtig."],
+        "fsfe.en": ["The freedom", "It is, since 2001, important."],
+        "privacyguides.de": ["Das Haus", "Es ist groß.", "Es ist alt."],
+        "privacyguides.en": ["The house", "It is big.", "It is old."],
         "ding-sentences.de": ["Das ist alles.", "Geh du nach Hause!"],
         "ding-sentences.en": ["That is all.", "Go home you!"],
         "game-widelands.de": ["Du bist der Held."],
