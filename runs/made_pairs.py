@@ -29,7 +29,9 @@ def divided(line: str, mark: str) -> Pair:
 
 
 VERBS, EVENTS, COMMANDS = rows("verbs", "/"), rows("events", "/"), rows("commands", "/")
-SUBJECTS, WHEN, LATE, VOWS, MODALS = rows("subjects"), rows("when"), rows("late"), rows("vows"), rows("modals")
+SUBJECTS, WHEN, LATE, VOWS = rows("subjects"), rows("when"), rows("late"), rows("vows")
+WILLS, MODALS = rows("wills"), rows("modals")
+ARTICLES = ("das ", "dem ", "den ", "der ", "die ")
 HOURS, CLOCK = TABLES["hours"].split(), TABLES["clock"].split()
 SMALL, LITTLE, ZIG, TY = (TABLES[name].split() for name in ("small", "little", "zig", "ty"))
 
@@ -51,12 +53,12 @@ def with_verb(draw: random.Random) -> Pair:
     plural, thing = thing.startswith("+"), thing.removeprefix("+")
     who, subject = draw.choice(SUBJECTS)
     vow, vows = draw.choice(VOWS)
-    late = Late(draw, forms, english, negatable=subject != "none of us")
+    late = Late(draw, forms, english, MODALS + WILLS, negatable=subject != "none of us")
     to = ("to not" if draw.random() < TO_NOT else "not to") if late.negated else "to"
     pairs = [
         *late.told((who, subject), thing, what),
         (
-            sentence(who, f"{vow},", thing, late.when, late.no, late.with_zu),
+            sentence(who, f"{vow},", *late.before(thing), late.with_zu),
             sentence(subject, vows, to, late.base, what, late.time),
         ),
     ]
@@ -65,7 +67,7 @@ def with_verb(draw: random.Random) -> Pair:
         permit, must = "dürfen" if plural else "darf", "must not" if late.negated else "may"
         pairs.append(
             (
-                sentence(thing, permit, late.when, late.no, late.participle, "werden"),
+                sentence(thing, permit, *late.before(""), late.participle, "werden"),
                 sentence(what, must, "be", late.done, late.time),
             )
         )
@@ -75,14 +77,16 @@ def with_verb(draw: random.Random) -> Pair:
 def event(draw: random.Random) -> Pair:
     """Something happens, or does not."""
     *forms, english, more, subjects = draw.choice(EVENTS)
-    late = Late(draw, forms, english)
+    late = Late(draw, forms, english, MODALS)
     return draw.choice(late.told(drawn_object(draw, subjects), "", more))
 
 
 class Late:
     """The words of a sentence whose verb comes late, and how they stand."""
 
-    def __init__(self, draw: random.Random, forms: Sequence[str], english: str, *, negatable: bool = True) -> None:
+    def __init__(
+        self, draw: random.Random, forms: Sequence[str], english: str, modals: Sequence[Pair], *, negatable: bool = True
+    ) -> None:
         self.infinitive, self.with_zu, participle, finite = forms
         *auxiliary, self.participle = participle.split()
         self.auxiliary = auxiliary[0] if auxiliary else "hat"
@@ -91,36 +95,40 @@ class Late:
         self.base, self.presents, self.past, self.done = english.split()
         self.negated = negatable and draw.random() < 0.5
         self.no = "nicht" if self.negated else ""
-        self.when, self.time = draw.choice(WHEN + ([] if self.negated else LATE))
-        (self.can, may) = draw.choice(MODALS)
+        self.when, self.time, *self.past_only = draw.choice(WHEN + (LATE if negatable and not self.negated else []))
+        self.can, may = draw.choice(modals)
         self.may = divided(may, "/")[self.negated]
 
+    def before(self, thing: str) -> tuple[str, str, str]:
+        """What stands before the verb: an object with a preposition stands behind "nicht", others before it."""
+        return (thing, self.when, self.no) if thing.startswith(ARTICLES) else (self.when, self.no, thing)
+
     def told(self, who: Pair, thing: str, what: str) -> list[Pair]:
-        (german, subject), no, nots = who, self.no, "not" if self.negated else ""
+        (german, subject), middle, nots = who, self.before(thing), "not" if self.negated else ""
         if self.base == "be":
             is_, was = f"is {nots}".strip(), f"was {nots}".strip()
         else:
             is_, was = (f"does not {self.base}", f"did not {self.base}") if self.negated else (self.presents, self.past)
-        has = ("has not" if self.negated else "has", self.done)
+        has = (was,) if self.past_only else ("has not" if self.negated else "has", self.done)
         return [
             (
-                sentence(german, self.auxiliary, thing, self.when, no, self.participle),
+                sentence(german, self.auxiliary, *middle, self.participle),
                 sentence(subject, *has, what, self.time),
             ),
             (
-                sentence(german, self.present, thing, self.when, no, self.prefix),
+                sentence(german, self.present, *middle, self.prefix),
                 sentence(subject, is_, what, self.time),
             ),
             (
-                sentence(german, self.preterite, thing, self.when, no, self.prefix),
+                sentence(german, self.preterite, *middle, self.prefix),
                 sentence(subject, was, what, self.time),
             ),
             (
-                sentence(german, self.can, thing, self.when, no, self.infinitive),
+                sentence(german, self.can, *middle, self.infinitive),
                 sentence(subject, self.may, self.base, what, self.time),
             ),
             (
-                sentence("es heißt, dass", german, thing, self.when, no, self.participle, self.auxiliary),
+                sentence("es heißt, dass", german, *middle, self.participle, self.auxiliary),
                 sentence("it is said that", subject, *has, what, self.time),
             ),
         ]

@@ -661,4 +661,16 @@ def test_made_pairs_negate_both_sides_or_none(runs: Callable[[str], Any], tmp_pa
         "neunhundertneunundneunzigtausendeinhundertein",
         "nine hundred and ninety-nine thousand one hundred and one",
     )
-    assert ("Der Zug fährt um halb eins ab.", "The train leaves at half past twelve.") in pairs
+    assert {right.count("half past twelve") for left, right in pairs if "halb eins" in left} == {1}
+
+
+def test_made_pairs_are_good_german_and_english(runs: Callable[[str], Any]) -> None:
+    pairs = set(runs("made_pairs").made(8000))
+    late = re.compile(r"has (not )?(?!to\b).*(only|after the vote|before the weekend|in summer)")  # did, not has
+    assert not [right for _, right in pairs if late.search(right) or right.startswith("None of us must")]
+    assert not [
+        left
+        for left, _ in pairs
+        if re.search(r"(ins Büro|in den Bus) (heute|nicht|erst|trotz)|\beine \w+ .*nicht", left)
+    ]
+    assert not [left for left, _ in pairs if re.match(r"(Der|Das|Die) (Zug|Regen|Konzert|Dach) (will|möchte) ", left)]
