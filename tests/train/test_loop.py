@@ -294,6 +294,7 @@ def test_a_run_ends_when_its_time_is_over_with_its_rate_at_zero(
     state = checkpoint.read_state(last)
     assert state["update"] == 2 * len(rates) < 500
     assert state["seconds"] >= 60
+    assert "seconds" not in folder.Folder.open(model).about
     before = (model / folder.WEIGHTS).read_bytes()
     loop.train(recipe, toy_data, tmp_path / "run")  # goes on where it stopped: at its end
     assert checkpoint.checkpoints(tmp_path / "run")[-1] == last

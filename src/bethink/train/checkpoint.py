@@ -181,6 +181,7 @@ def average(run: Path, last: int | None = None, other: Path | None = None) -> Pa
             mean[name] += tensor
     weights = {name: (tensor / len(chosen)).float() for name, tensor in mean.items()}
     about = {"checkpoints": [path.name for path in chosen], **read_state(chosen[-1])}
+    about.pop("seconds", None)  # two trainings that end in the same model should describe it alike
     if other is not None:
         require_same_words(run, other)
         known = {name: tensor for name, tensor in learned(other).items() if name in weights}
