@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,20 @@ def test_a_line_tells_where_training_stands(tmp_path: Path, capsys: pytest.Captu
     with Log(tmp_path, 0, 10) as log:
         log.record("dev", 5, {"wait-1": 2.5, "tokens/s": 12345.6, "rate": 0.0001})
     assert capsys.readouterr().err == "5/10 dev  wait-1 2.500  tokens/s 12,346  rate 0.0001\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "left"), [(300, r"  5 min left"), (-5, r"  0 min left"), (math.inf, r" \d\d\d+ min left")]
+)
+def test_the_time_left_ends_with_the_clock(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seconds: float, left: str
+) -> None:
+    with Log(tmp_path, 0, 10**8, until=time.perf_counter() + seconds) as log:
+        for update in (1, 2, 3):
+            time.sleep(0.01)
+            log.advance(update)
+        log.record("train", 3, {"loss": 2.5})
+    assert re.search(left, capsys.readouterr().err)
 
 
 def test_no_log_yet(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from pathlib import Path
 from types import TracebackType
@@ -61,14 +62,17 @@ class Totals:
 class Log:
     """The log of one run; when a run resumes, later records are removed first, so that each update is logged once."""
 
-    def __init__(self, run: Path, start: int, end: int, *, tensorboard: bool = False) -> None:
+    def __init__(self, run: Path, start: int, end: int, *, tensorboard: bool = False, until: float = math.inf) -> None:
+        """`until`: when training ends by the clock, even before its last update."""
         self.path = run / FILE
         kept = [record for record in read(run) if record["update"] <= start]
         write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
         self._board = _tensorboard(run, start) if tensorboard else None
         self._file = self.path.open("a", encoding="utf-8")
         self._console = Console(stderr=True)
-        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._until = until
+        remaining = [TimeRemainingColumn()] if until == math.inf else []  # it knows updates alone
+        columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *remaining
         self._bar = Progress(*columns, TextColumn("{task.fields[status]}"), console=self._console, refresh_per_second=2)
         self._task = self._bar.add_task("training", total=end, completed=start, status="")
 
@@ -109,8 +113,8 @@ class Log:
         if self._console.is_terminal and kind == "train":
             watched = [f"{name} {_short(values[name])}" for name in ("loss", "tokens/s") if name in values]
             self._bar.update(self._task, status="  ".join(watched))
-        elif task.time_remaining and kind == "train":
-            left = f"  {task.time_remaining / 60:.0f} min left"
+        elif kind == "train" and task.time_remaining:
+            left = f"  {max(0, min(task.time_remaining, self._until - time.perf_counter())) / 60:.0f} min left"
         self.say(f"{update}/{task.total} {kind}  {told}{left}")
 
 

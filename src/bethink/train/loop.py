@@ -32,10 +32,8 @@ from bethink.train.recipe import Recipe, TrainConfig, differences
 from bethink.train.units import Counter, WordCounter, count_tokens
 
 NEW = ("model.capsules.", "constraints.")  # parameters that fine-tuning to PED adds to a base model
-FIRST, PATIENCE = (
-    3,
-    60.0,
-)  # updates after which slowness is announced; seconds to the first line of the log from which it is
+FIRST = 3  # updates after which slowness is announced
+PATIENCE = 60.0  # seconds to the first line of the log from which it is
 CLOCK = 10  # updates between two looks at the clock
 BOUNDED = 8  # the bounds of L_T are computed from so many updates
 MOMENTS = ("exp_avg", "exp_avg_sq")  # Adam's names for its running means
@@ -91,9 +89,8 @@ def open_run(recipe: Recipe, about: dict[str, Any], data: Path, run: Path) -> bo
 
 def _require_same(recipe: Recipe, about: dict[str, Any], run: Path) -> None:
     old, data = Recipe.read(run / checkpoint.RECIPE).to_dict(), read_manifest(run / checkpoint.DATA, TrainingError)
-    free = (
-        FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates", "train.minutes"}
-    )  # other schedules depend on them
+    # other schedules depend on when the run ends
+    free = FREE if recipe.train.schedule == "inverse-sqrt" else FREE - {"train.updates", "train.minutes"}
     changed = [line for line in differences(old, recipe.to_dict()) if line.split(":")[0] not in free]
     if data["fingerprint"] != about["fingerprint"]:
         changed.append("other data")
@@ -172,7 +169,7 @@ class Trainer:
     def train(self) -> None:
         log = None
         if self.group.main:
-            log = Log(self.run, self.done, self.config.updates, tensorboard=self.config.tensorboard)
+            log = Log(self.run, self.done, self.config.updates, tensorboard=self.config.tensorboard, until=self._until)
         with log or nullcontext(), ThreadPoolExecutor(max_workers=1) as ahead:
             if log:
                 log.say(self._opening())
@@ -211,6 +208,11 @@ class Trainer:
     def _over(self) -> bool:
         return self.done >= self.config.updates or self.spent >= 1
 
+    @property
+    def _until(self) -> float:
+        """When the time of train.minutes is over."""
+        return self.began + 60 * self.config.minutes if self.config.minutes else math.inf
+
     def _look_at_clock(self) -> None:
         if self.config.minutes:
             seconds = torch.tensor(time.perf_counter() - self.began, device=self.group.device)
@@ -225,7 +227,7 @@ class Trainer:
     def _announce_slowness(self, log: Log, seconds: float) -> None:
         """So that nobody waits in vain for the first line of the log; on a GPU the first updates say little."""
         if self.group.device.type == "cpu" and seconds * self.config.log > PATIENCE:
-            left = seconds * (self.config.updates - self.done) / 60
+            left = min(seconds * (self.config.updates - self.done), self._until - time.perf_counter()) / 60
             log.say(
                 f"an update takes {seconds:.1f} s here, all of them about {left:,.0f} min; a line follows every {self.config.log} updates"
             )

@@ -116,7 +116,9 @@ class TextConfig:
 @dataclass(frozen=True)
 class TrainConfig:
     updates: int = 100_000
-    minutes: float = 0.0  # end after so much time, if it comes before the last update; 0 for no limit
+    # end after so much time, if it comes before the last update; 0 for no limit. With it, an interrupted run goes on with the time it has
+    # left, but not to the same result
+    minutes: float = 0.0
     tokens: int = 8192  # per bucket: number of sentences times the longest side
     buckets: int = 1  # per update; a bucket has sentences of similar length
     split: int = 1  # compute a bucket in so many parts, to fit into memory; the result is the same
