@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The bundled model: a teacher, its translations, the student and its judge: runs/de-en-live.sh CORPORA
-# CORPORA holds Europarl and Tatoeba (europarl.train and tatoeba.train, each .de and .en), newstest2013, and what runs/gather.py and
-# runs/made_pairs.py write, which are German sentences without a translation, too (mono.de). Training takes half an hour of an H200 (give it
+# CORPORA holds Europarl, Tatoeba and newstest2013 (europarl.train, tatoeba.train, newstest2013, each .de and .en), what runs/gather.py writes (pairs, and
+# in mono.de German sentences without a translation), and what runs/made_pairs.py writes. Training takes half an hour of an H200 (give it
 # SETTINGS=train.compile=true), the judge a quarter of one. runs/de-en-live/judged is the model to bundle; copying it to models/de-en is a deliberate act
 # and is not done here. A script that was cut short can be started again.
 #   FROM=DIR         the model to begin with (default: models/de-en)

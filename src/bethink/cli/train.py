@@ -81,7 +81,8 @@ def _add_train(verbs: Verbs) -> None:
     run = "the folder of the run, new or to be continued (default: runs/RECIPE-SYSTEM)"
     made.add_argument("--run", dest="folder", metavar="DIR", help=run)
     made.add_argument("--from", dest="init", metavar="DIR", help="a run or model folder with the initial weights")
-    more = "with --from: the model may have fewer layers or another vocabulary; it grows to fit the recipe and the data"
+    more = "with --from: the model may have fewer layers, another vocabulary, or a causal encoder for a bidirectional one; it grows to "
+    more += "fit the recipe and the data"
     made.add_argument("--grow", action="store_true", help=more)
     _add_device(made)
 

@@ -25,9 +25,7 @@ ROOM = 32  # positions by which caches grow
 EVEN = 8  # attention kernels are fastest with a multiple of so many positions
 LOOK = 8  # steps between two looks at which sentences are finished: each look waits for the device
 POSITIONS = 4_096  # source positions of a batch on a CPU, all hypotheses counted
-SHARE = (
-    1 << 18
-)  # bytes of a GPU's memory for each position: its states in all layers, and a hypothesis's part of the logits
+SHARE = 1 << 18  # bytes of a GPU's memory for a position: its states in all layers, a hypothesis's part of the logits
 Tokens = npt.NDArray[np.int64]
 
 

@@ -51,7 +51,7 @@ def train(
 ) -> Path:
     """Start or continue the run in a folder; returns the model folder averaged from its last checkpoints.
 
-    With `grow`, the model to begin with may have fewer layers or another vocabulary.
+    With `grow`, the model to begin with may have fewer layers, another vocabulary, or a causal encoder in place of a bidirectional one.
     """
     with processes(device) as group:
         about, new = manifest(data, recipe.name), False
