@@ -272,6 +272,9 @@ def test_names_and_methods_that_are_not_there(server: Running) -> None:
     assert ask(server, "GET", "/nothing").json["error"]["code"] == "not_found"
     assert ask(server, "GET", "/v1/translate").status == 405
     assert ask(server, "DELETE", "/v1/models").json["error"]["code"] == "method"
+    for path, allowed in (("/v1/translate", "POST"), ("/v1/models", "GET, HEAD"), ("/v1/rooms/spring", "DELETE, GET")):
+        refused = ask(server, "PUT", path)
+        assert (refused.status, ", ".join(sorted(refused.headers["Allow"].split(", ")))) == (405, allowed)
     assert ask(server, "GET", "/v1/models", Host="rebound.example").status == 403
     assert ask(server, "POST", "/v1/translate", {"text": "te"}, Origin="http://evil.example").status == 403
     assert ask(server, "POST", "/v1/translate", {"text": "te"}, Origin=server.http).status == 200
