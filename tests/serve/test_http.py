@@ -9,6 +9,7 @@ import json
 import re
 import socket
 import threading
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from bethink import Translator, toy
 from bethink.aio import AsyncTranslator
 from bethink.serve.app import PAGE, create_app
 from bethink.serve.auth import Access
-from bethink.serve.http import _whole
+from bethink.serve.http import EventStream, _whole
 from bethink.serve.models import Model
 from bethink.serve.protocol import Start
 from bethink.serve.run import listen
@@ -147,6 +148,27 @@ def test_events_that_nobody_takes_are_stopped(model: Model) -> None:
         until(lambda: made.metric("bethink_streams_opened_total", resumed="false"))
         until(lambda: not made.service.streams)
         assert made.metric("bethink_streams_closed_total", reason="gone") == 1
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.4"])
+def test_under_any_version_of_asgi_a_slow_client_is_no_error(version: str) -> None:
+    closed = asyncio.Event()
+
+    async def events() -> AsyncGenerator[str]:
+        try:
+            yield "data: 1\n\n"
+        finally:
+            closed.set()
+
+    async def never(*_: object) -> Any:
+        await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        if message["type"] == "http.response.body":
+            await never()
+
+    asyncio.run(EventStream(events(), 0.05)({"type": "http", "asgi": {"spec_version": version}}, never, send))
+    assert closed.is_set()
 
 
 def test_a_model_that_fails_ends_the_events_with_an_error(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.types import Message as ASGIMessage
 from starlette.types import Receive, Scope, Send
@@ -216,5 +217,5 @@ class EventStream(StreamingResponse):
         async with contextlib.aclosing(self._events):
             try:
                 await super().__call__(scope, receive, sending)
-            except* TimeoutError:
+            except* (TimeoutError, ClientDisconnect):  # under ASGI 2.4 Starlette makes the second of the first
                 pass
