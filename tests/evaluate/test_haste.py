@@ -22,13 +22,37 @@ def said(prediction: str, delays: tuple[float, ...], reference: str = "x y z", i
 def test_a_word_shown_before_its_source_is_a_hallucination_and_anticipated() -> None:
     """Word 1 translates a, which was read; word 2 translates d, which was not; word 3 b and d; word 4 nothing."""
     found = haste.measure([said("k l m n", (1, 2, 3, 3))], [((0, 0), (3, 1), (1, 2), (3, 2))])
+    assert found.pop("invented") == 50.0
     assert found == {"hallucination": 50.0, "unaligned": 25.0, "anticipated": 50.0, "anticipation": (2 + 1) / 4}
 
 
 def test_what_has_read_everything_is_never_hasty() -> None:
     found = haste.measure([said("k l", (4, 4)), said("", ())], [((3, 0),), ()])
+    assert found.pop("invented") == 50.0
     assert found == {"hallucination": 50.0, "unaligned": 50.0, "anticipated": 0.0, "anticipation": 0.0}
     assert haste.measure([said("", ())], [()]) == {}
+
+
+def test_content_words_are_counted_apart() -> None:
+    """Of k, l, m and a comma, l is frequent, and a comma is no word; k translates what was read, m nothing."""
+    found = haste.measure([said("k, l m ,", (1, 1, 1, 1))], [((0, 0),)], {"l"})
+    assert found["invented"] == 50.0
+    assert "invented" not in haste.measure([said("k", (1,))], [((0, 0),)], {"k"})
+
+
+def test_content_words_are_lost_that_reference_and_whole_sentence_translate() -> None:
+    """a and b stand in both, c only in the reference, d in neither; b is frequent in the second count."""
+    log = [said("k", (1,))]
+    asked, whole = [((0, 0), (1, 1), (2, 2))], [((0, 0), (1, 0))]
+    assert haste.lost(log, [((0, 0),)], asked, whole, set()) == {"content_lost": 50.0, "of_content_lost": 2.0}
+    assert haste.lost(log, [((0, 0),)], asked, whole, {"b"}) == {"content_lost": 0.0, "of_content_lost": 1.0}
+    assert haste.lost(log, [()], asked, whole, {"a", "b"}) == {}
+
+
+def test_frequent_words_are_no_content_words() -> None:
+    lines = [f"The w{n}, the" for n in range(150)]
+    assert len(haste.most_frequent(lines)) == haste.FREQUENT
+    assert "the" in haste.most_frequent(lines)
 
 
 def test_under_wait_k_anticipated_is_the_k_anticipation_rate() -> None:

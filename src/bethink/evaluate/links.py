@@ -60,7 +60,7 @@ def align(pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Links]:
     found: dict[tuple[str, str], Links] = {}
     if not kept:
         return found
-    with aligned(*([_folded(pair[side]) for pair in kept] for side in (0, 1))) as files:
+    with aligned(*([" ".join(folded(pair[side])) + "\n" for pair in kept] for side in (0, 1))) as files:
         directions = [path.read_text("ascii").removesuffix("\n").split("\n") for path in files]
         for pair, *lines in zip(kept, *directions, strict=True):
             numbers = [link.split("-") for line in lines for link in line.split()]
@@ -73,6 +73,6 @@ def words(line: str) -> Sequence[str]:
     return normalise(line).split()
 
 
-def _folded(line: str) -> str:
-    """For the aligner: lower case, without punctuation around a word."""
-    return " ".join(_EDGES.sub("", word).lower() or word for word in words(line)) + "\n"
+def folded(line: str) -> list[str]:
+    """The words of a line in lower case, without punctuation around them."""
+    return [_EDGES.sub("", word).lower() or word for word in words(line)]

@@ -58,6 +58,8 @@ _COLUMNS = (  # heading, kind, profile (if the kind has any) and measure in the 
     ("names\nlost %", "meaning", "names", "lost", 2),
     ("hallucin-\nation %", "haste", "", "hallucination", 2),
     ("antici-\npated %", "haste", "", "anticipated", 2),
+    ("content\ninvented %", "haste", "", "invented", 2),
+    ("content\nlost %", "haste", "", "content_lost", 2),
     ("erasure\nwith tail", "tail", "", "erasure", 2),
 )
 
