@@ -581,7 +581,16 @@ def test_our_scripts_give_commands_that_are_understood(tmp_path: Path, runs: Cal
     assert Recipe.load(prepared[3], settings).data.train
 
 
-def test_the_bundled_model_is_taught_trained_and_judged(tmp_path: Path, runs: Callable[[str], Any]) -> None:
+@pytest.mark.parametrize(
+    ("script", "verbs"),
+    [
+        ("de-en-live", ["prepare", "train", "distill", "train", "train", "export", "judge"]),
+        ("de-en-further", ["prepare", "train", "average", "export", "judge"]),
+    ],
+)
+def test_the_bundled_model_is_taught_trained_and_judged(
+    tmp_path: Path, runs: Callable[[str], Any], script: str, verbs: list[str]
+) -> None:
     """The script's own commands, with a small model in place of the bundled one."""
     data = Recipe.load("de-en-live").data
     lines = [" ".join(random.Random(seed).choices("abcdefgh", k=4 + seed % 5)) + " ." for seed in range(60)]
@@ -599,11 +608,11 @@ def test_the_bundled_model_is_taught_trained_and_judged(tmp_path: Path, runs: Ca
     ):
         assert cli.main([verb, "de-en-live", *small, *more]) == 0
     short = {"SETTINGS": " ".join(small), "FROM": str(base / "model"), "LINES_JUDGED": "40"}
-    commands = recorded(tmp_path, "de-en-live.sh", tmp_path / "corpora", **short)
-    assert [command[2] for command in commands] == ["prepare", "train", "distill", "train", "train", "export", "judge"]
+    commands = recorded(tmp_path, f"{script}.sh", tmp_path / "corpora", **short)
+    assert [command[2] for command in commands] == verbs
     for command in commands:
         assert run(runs, command) == 0, command
-    assert Folder.open(tmp_path / "runs" / "de-en-live" / "judged").model.judge
+    assert Folder.open(tmp_path / "runs" / script / "judged").model.judge
 
 
 def test_a_curve_gains_over_another_what_its_points_do(runs: Callable[[str], Any]) -> None:

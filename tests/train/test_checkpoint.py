@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bethink.errors import TrainingError
+from bethink.errors import TrainingError, UsageError
 from bethink.files import new_folder
 from bethink.folder import WEIGHTS, Folder
 from bethink.train import checkpoint, loop
@@ -67,9 +67,7 @@ def test_nothing_to_average(tmp_path: Path) -> None:
         checkpoint.average(tmp_path, 5)
 
 
-def test_half_of_a_run_and_half_of_what_it_began_with(
-    tmp_path: Path, toy_data: Path, small: Callable[..., Recipe]
-) -> None:
+def test_a_mean_of_a_run_and_what_it_began_with(tmp_path: Path, toy_data: Path, small: Callable[..., Recipe]) -> None:
     first = loop.train(small(), toy_data, tmp_path / "first")
     then = loop.train(small("train.seed=2"), toy_data, tmp_path / "then", init=tmp_path / "first")
     apart = [checkpoint.read_tensors(model / WEIGHTS) for model in (first, then)]
@@ -79,6 +77,13 @@ def test_half_of_a_run_and_half_of_what_it_began_with(
     for name, tensor in halved.items():
         torch.testing.assert_close(tensor, (apart[0][name] + apart[1][name]) / 2)
     assert Folder.open(both).about["averaged with"]["from"] == "first"
+    most = checkpoint.read_tensors(
+        checkpoint.average(tmp_path / "then", other=tmp_path / "first", share=0.75) / WEIGHTS
+    )
+    for name, tensor in most.items():
+        torch.testing.assert_close(tensor, apart[0][name] / 4 + apart[1][name] * 3 / 4)
+    with pytest.raises(UsageError, match="between 0 and 1"):
+        checkpoint.average(tmp_path / "then", other=tmp_path / "first", share=75)
     with pytest.raises(TrainingError, match="but this recipe makes it"):
         checkpoint.average(tmp_path / "then", other=Path(__file__).parents[2] / "models" / "de-en")
 

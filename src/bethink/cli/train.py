@@ -117,20 +117,22 @@ def _add_average(verbs: Verbs) -> None:
         (
             "runs/tiny-ped",
             "runs/tiny-ped --last 3",
-            "runs/de-en-live/run --with models/de-en    # half of each: forgets less of what it knew",
+            "runs/de-en-further/run --with models/de-en --share 0.75    # forgets less of what it knew",
         ),
         run_average,
     )
     made.add_argument("folder", metavar="RUN", help="a run of 'bethink train'")
     made.add_argument("--last", type=count, metavar="N", help="number of checkpoints (default: as in the recipe)")
-    half = "the run or model that this run began with: the result is half of each, and keeps more of what it knew"
-    made.add_argument("--with", dest="other", metavar="DIR", help=half)
+    before = "the run or model that this run began with: the result is a mean of both, and keeps more of what it knew"
+    made.add_argument("--with", dest="other", metavar="DIR", help=before)
+    part = "with --with: the part of the run in that mean, between 0 and 1 (default: 0.5)"
+    made.add_argument("--share", type=float, default=0.5, metavar="PART", help=part)
 
 
 def run_average(args: argparse.Namespace) -> int:
     with _extra("averaging checkpoints"):
         from bethink.train.checkpoint import average
-    print(average(Path(args.folder), args.last, Path(args.other) if args.other else None))
+    print(average(Path(args.folder), args.last, Path(args.other) if args.other else None, args.share))
     return 0
 
 

@@ -14,7 +14,7 @@ import safetensors.torch
 from torch import Tensor
 
 from bethink import folder
-from bethink.errors import TrainingError
+from bethink.errors import TrainingError, UsageError
 from bethink.export.restore import load_any
 from bethink.files import new_folder, read_json, write_atomically, write_json
 from bethink.folder import CONFIG, DECODER, WEIGHTS
@@ -164,11 +164,14 @@ def _fitting(name: str, target: Tensor, value: Tensor, origin: Path) -> Tensor:
     return value
 
 
-def average(run: Path, last: int | None = None, other: Path | None = None) -> Path:
+def average(run: Path, last: int | None = None, other: Path | None = None, share: float = 0.5) -> Path:
     """Averages the newest checkpoints of a run, by default as many as its recipe says, into the model folder RUN/model.
 
-    With `other`, the run or model that this run began with, the result is half of each: it keeps more of what the model knew before.
+    With `other`, the run or model that this run began with, the weights are a mean of both: the result keeps more of what the model
+    knew before. `share` is the part of the run in it.
     """
+    if not 0 < share < 1:
+        raise UsageError(f"the share of the run is {share}, but must lie between 0 and 1")
     if last is None:
         last = Recipe.read(run / RECIPE).train.average if (run / RECIPE).is_file() else 1
     trained = [path for path in checkpoints(run) if int(path.name.rpartition("-")[2]) > 0]  # without initial weights
@@ -187,8 +190,9 @@ def average(run: Path, last: int | None = None, other: Path | None = None) -> Pa
         known = {name: tensor for name, tensor in learned(other).items() if name in weights}
         if not known:
             raise TrainingError(f"{other} shares no weights with {run}; give the run or model that it began with")
-        weights |= {name: (weights[name] + _fitting(name, weights[name], known[name], other)) / 2 for name in known}
-        about["averaged with"] = origin_of(other)
+        old = {name: _fitting(name, weights[name], tensor, other) for name, tensor in known.items()}
+        weights |= {name: share * weights[name] + (1 - share) * tensor for name, tensor in old.items()}
+        about["averaged with"] = {**origin_of(other), "share": 1 - share}
     with disk_errors("the averaged model", run):
         return write_model(run, weights, about)
 
