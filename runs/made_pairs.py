@@ -1,8 +1,8 @@
 """Pairs of German and English made by rule, of what corpora have too little: python runs/made_pairs.py CORPORA
 
-Clock times, numbers in words and figures, names, verbs in two parts, and above all "nicht" that comes late. Half of the sentences with a
-verb are negated and half are not, so that only the word itself tells. Two in five of the English "not to" are written "to not": a
-translation that has said "to" before it heard "nicht" must know how to go on. Writes made.de and made.en into the folder.
+Greetings, clock times, numbers in words and figures, names, verbs in two parts, and above all "nicht" that comes late. Half of the
+sentences with a verb are negated and half are not, so that only the word itself tells. Two in five of the English "not to" are written
+"to not": a translation that has said "to" before it heard "nicht" must know how to go on. Writes made.de and made.en into the folder.
 """
 
 from __future__ import annotations
@@ -210,6 +210,16 @@ def named(draw: random.Random) -> Pair:
     return filled(draw, "names", name, name)
 
 
+def greeting(draw: random.Random) -> Pair:
+    """How somebody begins or ends, and nothing more: a model that knows parliament goes on with thanks that nobody said."""
+    german, english = draw.choice(rows("greetings"))
+    whom, who = draw.choice(rows("addressed"))
+    mark = draw.choice("!!.")
+    alone = [(german, english), (whom[0].upper() + whom[1:], who[0].upper() + who[1:])]
+    left, right = draw.choice([(f"{german}, {whom}", f"{english}, {who}")] * 3 + alone)
+    return left + mark, right + mark
+
+
 KINDS: dict[Callable[[random.Random], Pair], int] = {
     with_verb: 52,
     event: 8,
@@ -220,6 +230,7 @@ KINDS: dict[Callable[[random.Random], Pair], int] = {
     exact: 6,
     code: 4,
     named: 3,
+    greeting: 5,
 }
 
 
