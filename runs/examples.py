@@ -28,18 +28,19 @@ SENTENCES = {
     "An empty line": "",
 }
 VERDICTS = {  # what a person who knows both languages says of a translation; one that is not here has not been checked
-    "Good morning, ladies and gentlemen.": "Right.",
-    "Can you please tell me when the next train will go to Munich?": 'Right in meaning; "leaves for Munich" would be better English.',
-    "Ten years ago, we decided to dismantle the old station, which had been empty for a long time.": (
-        '**Wrong, the opposite.** "Decided to" was written before "nicht" was heard, and the model did not go on with "not". With the '
-        'policy `offline` it writes "we decided not to dismantle", and with `--repair` this sentence follows as a correction.'
+    "Good morning, ladies and gentlemen!": "Right.",
+    "Can you tell me when the next train will be going to Munich, please?": (
+        'Right in meaning; "leaves for Munich" would be better English.'
     ),
-    "The government has decided to not increase taxes this year.": 'Right; "not to increase" would be better English.',
+    "Ten years ago, we decided to not dismantle the old station, which had been empty for a long time.": (
+        'Right in meaning. "Decided to" was written before "nicht" was heard, so "to not"; "demolish" would be the better word.'
+    ),
+    "The government decided not to increase taxes this year.": "Right.",
     "I am pleased that so many people have come today to talk about the future of our city.": "Right.",
     "The committee rejects the Commission's proposal for several reasons.": 'Right: "lehnt … ab" is one verb, "rejects".',
-    "In 2019, 1 250 homes were built, which is around 15% more than 2018.": 'Right in meaning; English says "than in 2018".',
+    "In 2019, 1 250 flats were built, around 15 percent more than 2018.": 'Right in meaning; English says "than in 2018".',
     "Angela Merkel and Emmanuel Macron met in Strasbourg yesterday.": "Right.",
-    "The quasselstrip club has won the hiking pocalendar for the third time in a row.": (
+    "The quasselstrip club has won the hiking pocalm for the third time in a row.": (
         '**Wrong words.** "Quasselstrippenverein" (an invented club of chatterboxes) and "Wanderpokal" (challenge cup) are broken.'
     ),
     "Can you help me? I lost my key.": "Right.",

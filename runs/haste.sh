@@ -5,7 +5,7 @@
 set -euo pipefail
 corpora=$1 out=${2:-results/haste}
 bethink=${BETHINK:-bethink}
-recommended=weigh:k=1,r=8,rate=1.0,rho=0.99,care=0.95,unit=word
+recommended=weigh:k=1,r=8,rate=1.0,rho=0.99,care=0.97,unit=word
 mkdir -p "$out"
 for side in de en; do
     head -n 800 "$corpora/newstest2013.$side" >"$out/test.$side"
@@ -14,5 +14,5 @@ for side in de en; do
     xz -dc "$corpora/europarl.train.$side.xz" | sed -n '1,6000p;6000q' >>"$out/more.$side" || [ "${PIPESTATUS[1]}" = 0 ]
 done
 "$bethink" evaluate --source "$out/test.de" --reference "$out/test.en" --out "$out" \
-    --policy offline wait-k:1,1,unit=word wait-k:3,1,unit=word wait-k:5,1,unit=word "$recommended" "${recommended/care=0.95/care=0.7}" \
+    --policy offline wait-k:1,1,unit=word wait-k:3,1,unit=word wait-k:5,1,unit=word "$recommended" "${recommended/care=0.97/care=0.7}" \
     --haste --align-text "$out/more.de" "$out/more.en"

@@ -48,10 +48,13 @@ def haste(record: Record) -> str:
             number(result.scores.haste["hallucination"] - floor, 1, sign=True),
             number(result.scores.haste["anticipated"], 1),
             number(result.scores.haste["anticipation"], 2),
+            number(result.scores.haste["invented"], 1),
+            number(result.scores.haste["content_lost"], 1),
         ]
         for result in ordered
     ]
     columns = ["policy", "LAAL", "BLEU", "hallucination %", "over offline", "anticipated %", "anticipation, words"]
+    columns += ["content words invented %", "content words lost %"]
     rates = {name.removeprefix("reference, "): rate for name, rate in results[0].scores.haste.items() if "k=" in name}
     asked = ", ".join(f"{rate:.1f} % ({k})" for k, rate in rates.items())
     note = f"k-anticipation of the reference: {asked}."

@@ -208,7 +208,7 @@ def test_the_patterns_tell_right_from_wrong() -> None:
 
 
 def test_figures_arrive() -> None:
-    """Measured: 200 of 200, one of them in brackets after a sentence that has it wrong."""
+    """Measured: 196 of 200. In four telephone numbers the space becomes a comma or a full stop."""
     found = sentences()
     done = [one.text for one in bundled().translate_many([one.german for one in found])]
     assert sum(one.right(said) for one, said in zip(found, done, strict=True)) >= 0.97 * len(found)

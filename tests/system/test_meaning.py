@@ -49,12 +49,12 @@ def test_the_patterns_tell_right_from_wrong() -> None:
 
 
 def test_what_the_whole_sentence_gets_right_stays_right() -> None:
-    """Measured: 92 of 100 are right with whole sentences, and 87 of these (95 %) as recommended."""
+    """Measured: 92 of 100 are right with whole sentences, and 90 of these (98 %) as recommended."""
     known = [
         (one, live) for one, live, whole in zip(SENTENCES, said(None), said("offline"), strict=True) if one.right(whole)
     ]
     assert len(known) >= 89
-    assert sum(one.right(live) for one, live in known) / len(known) >= 0.93
+    assert sum(one.right(live) for one, live in known) / len(known) >= 0.95
 
 
 def main(policy: str | None) -> None:
