@@ -11,7 +11,7 @@ from typing import Any
 
 from bethink.policy import READ, Action, Reason
 
-DOUBTFUL = 0.97  # stability below which words are marked for people
+DOUBTFUL = 0.98  # stability below which words are marked for people
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 "use strict";
 
 (function () {
-  const DOUBTFUL = 0.97; // stability below which words that were written early are marked
+  const DOUBTFUL = 0.98; // stability below which words that were written early are marked
   const KEPT = 1500; // sentences on the page; all of them are copied
   const SILENCE = 40000; // ms: the server gives a sign of life every 15 s
   const COLOURS = ["auto", "light", "dark", "yellow", "sepia"];

@@ -15,7 +15,7 @@
 
 export const KEEP = 40; // sentences kept with all that explains them
 const LEAST = 0.01; // smaller gains say nothing
-const DOUBTFUL = 0.97; // stability below which words that were shown early are marked
+const DOUBTFUL = 0.98; // stability below which words that were shown early are marked
 const NOTED = 12; // numbers and names kept in sight
 export const FOLDED = 5000; // sentences kept as text: more than ten hours of talk
 
