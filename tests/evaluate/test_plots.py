@@ -117,6 +117,12 @@ def test_a_line_is_a_policy_whatever_its_k() -> None:
     assert list(two) == ["m: wait-k", "n: wait-k"]
 
 
+def test_many_settings_with_one_point_each_are_one_line() -> None:
+    cared = [result(f"weigh:k=1,r=8,rate=1.0,care={care}", 3 + care, 20 + care) for care in (0.5, 0.7, 0.9)]
+    assert {label: len(members) for label, members in plots._curves(cared).items()} == {"weigh": 3}
+    assert len(plots._curves(cared[:2])) == 2
+
+
 def test_the_degree_of_a_row_is_what_writing_left() -> None:
     made = translation("eins zwei drei vier", "one two three", k=2, degrees=True)
     grid = plots._grid(made)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Logs: TypeAlias = Mapping[tuple[str, str], Path]  # by model and policy
 
 MANY = 6  # with more curves, the legend is placed under the picture, so that it hides none
+ALONE = 3  # so many settings with one point each are drawn as one curve
 
 
 def load(paths: Iterable[str | os.PathLike[str]]) -> tuple[list[Result], Logs]:
@@ -132,10 +133,17 @@ def degree(
 
 
 def _curves(results: Sequence[Result]) -> dict[str, list[Result]]:
-    """Results by curve: the same model and policy, without the settings that vary along a curve."""
+    """Results by curve: the same model and policy, without the settings that vary along a curve.
+
+    Many points of one policy, each with settings of its own, are one curve, too.
+    """
     groups: dict[tuple[str, str, tuple[str, ...]], list[Result]] = {}
     for result in results:
         groups.setdefault((result.model, *curve(result.policy)), []).append(result)
+    for model, name in dict.fromkeys(key[:2] for key in groups):
+        alone = [key for key, members in groups.items() if key[:2] == (model, name) and len(members) == 1]
+        if len(alone) >= ALONE:
+            groups[model, name, ("several settings",)] = [groups.pop(key)[0] for key in alone]
     models = {model for model, _, _ in groups}
     labels: dict[str, list[Result]] = {}
     for (model, name, rest), members in groups.items():
