@@ -86,6 +86,11 @@ def test_folders_have_names_by_themselves(
     assert Translator("mine").name == "mine"
 
 
+def test_a_share_of_nothing_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["average", str(tmp_path), "--share", "0.75"]) == 2
+    assert "--share belongs to --with; add that" in capsys.readouterr().err
+
+
 def test_a_wrong_change_is_usage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = tmp_path / "small.toml"
     recipe.write_text(RECIPE)

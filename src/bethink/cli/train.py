@@ -126,13 +126,22 @@ def _add_average(verbs: Verbs) -> None:
     before = "the run or model that this run began with: the result is a mean of both, and keeps more of what it knew"
     made.add_argument("--with", dest="other", metavar="DIR", help=before)
     part = "with --with: the part of the run in that mean, between 0 and 1 (default: 0.5)"
-    made.add_argument("--share", type=float, default=0.5, metavar="PART", help=part)
+    made.add_argument("--share", type=float, metavar="PART", help=part)
 
 
 def run_average(args: argparse.Namespace) -> int:
+    if args.share is not None and not args.other:
+        raise UsageError("--share belongs to --with; add that")
     with _extra("averaging checkpoints"):
         from bethink.train.checkpoint import average
-    print(average(Path(args.folder), args.last, Path(args.other) if args.other else None, args.share))
+    print(
+        average(
+            Path(args.folder),
+            args.last,
+            Path(args.other) if args.other else None,
+            0.5 if args.share is None else args.share,
+        )
+    )
     return 0
 
 
