@@ -7,7 +7,7 @@ Shapes: N sentences, S samples, of which the first is the whole set as it is, P 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
@@ -20,8 +20,9 @@ from bethink.evaluate.instances import Instance, read_log
 
 MEASURES = ("AL", "LAAL", "DAL")
 ORDERS = 4  # of n-grams
-LEAST = 0.5  # words that two curves have in common, or nothing is said about them
+LEAST = 0.5  # words, or BLEU, that two curves have in common, or nothing is said about them
 Floats: TypeAlias = npt.NDArray[np.float64]
+Drawing: TypeAlias = Callable[[Sequence["Point"], int, int], Floats]  # a curve in one sample, by one measure
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Point:
 
 
 class Gain(NamedTuple):
-    """BLEU over another curve, and the bounds within which 95 % of the samples have it."""
+    """BLEU or words over another curve, and the bounds within which 95 % of the samples have it."""
 
     mean: float
     low: float
@@ -56,17 +57,22 @@ def point(log: Path, weights: Floats, profile: str) -> Point:
 
 
 def gains(curve: Sequence[Point], base: Sequence[Point]) -> dict[str, Gain | None]:
-    """By each measure of latency; none where the curves have too little in common."""
-    found: dict[str, Gain | None] = {}
-    for number, name in enumerate(MEASURES):
-        each = [_gain(_ordered(curve, number, s), _ordered(base, number, s)) for s in range(len(base[0].bleu))]
-        known = np.array([gain for gain in each[1:] if gain is not None])
-        if each[0] is None or 2 * len(known) < len(each):
-            found[name] = None
-        else:
-            low, high = np.percentile(known, [2.5, 97.5])
-            found[name] = Gain(each[0], float(low), float(high))
-    return found
+    """BLEU over another curve at equal latency, by each measure of latency; none where the curves have too little in common."""
+    return {name: _sure(curve, base, number, _ordered) for number, name in enumerate(MEASURES)}
+
+
+def saved(curve: Sequence[Point], base: Sequence[Point]) -> dict[str, Gain | None]:
+    """Words of latency below another curve at equal BLEU, by each measure; none where the curves have too little BLEU in common."""
+    return {name: _sure(base, curve, number, _by_bleu) for number, name in enumerate(MEASURES)}
+
+
+def _sure(curve: Sequence[Point], base: Sequence[Point], measure: int, drawn: Drawing) -> Gain | None:
+    each = [_gain(drawn(curve, measure, s), drawn(base, measure, s)) for s in range(len(base[0].bleu))]
+    known = np.array([gain for gain in each[1:] if gain is not None])
+    if each[0] is None or 2 * len(known) < len(each):
+        return None
+    low, high = np.percentile(known, [2.5, 97.5])
+    return Gain(each[0], float(low), float(high))
 
 
 def _lags(one: Instance) -> list[float]:
@@ -95,6 +101,12 @@ def _ordered(curve: Sequence[Point], measure: int, sample: int) -> Floats:
     """2 P: latency and BLEU, the fastest first."""
     found = np.array([(point.lags[sample, measure], point.bleu[sample]) for point in curve])
     return found[np.argsort(found[:, 0])].T
+
+
+def _by_bleu(curve: Sequence[Point], measure: int, sample: int) -> Floats:
+    """2 P: BLEU and latency, the worst first."""
+    found = _ordered(curve, measure, sample)[::-1]
+    return found[:, np.argsort(found[0])]
 
 
 def _gain(curve: Floats, base: Floats) -> float | None:

@@ -31,6 +31,10 @@ HOW = (
     "the bootstrap samples over sentences have the same sign. Curves are straight between points, so one of few points looks a little "
     "lower than it is."
 )
+# headings that name their measure
+GAINED = {"BLEU": "BLEU gained"} | {f"{m} saved": f"{m} saved at equal BLEU" for m in MEASURES}
+# curves of the same model that others are compared with
+OWN = {"wait-k": "its own wait-k", "random": "its own random verdicts"}
 OVERVIEW = {  # row: the curve it tells of
     "a wait-k model for each k": ("wait-k", "wait-k"),
     "adaptive-wait-k over multi-path": ("multi-path", "adaptive"),
@@ -94,6 +98,9 @@ def analysed(found: Sequence[tuple[Path, Result]], labels: dict[str, str], base:
     gained = []
     for curve, members in points.items():
         over = {" ".join(other): gains(members, points[other]) for other in bases if other in points and other != curve}
+        for kind, about in OWN.items():
+            if curve[0] != base and kind != curve[1] and (curve[0], kind) in points:
+                over[about] = gains(members, points[curve[0], kind])
         gained.append({"system": curve[0], "policy": curve[1], "points": len(members), "over": over})
     tests = list(paired(curves, logs, (base, "wait-k"), profile))
     return {"results": [result.to_dict() for result in results], "gains": gained, "bootstrap": tests}
@@ -302,9 +309,7 @@ def experiments(found: dict[str, Record]) -> str:
         if one.get("gains"):
             measures = list(one["gains"][0]["by"])
             rows = [[g["set"], g["curve"], g["over"], *(cell(g["by"].get(m)) for m in measures)] for g in one["gains"]]
-            page += table(
-                ["set", "curve", "over", *(f"BLEU gained{f', by {m}' if m != 'BLEU' else ''}" for m in measures)], *rows
-            )
+            page += table(["set", "curve", "over", *(GAINED.get(m, f"BLEU gained, by {m}") for m in measures)], *rows)
         keys = [key for key in ("AL", "LAAL", "DAL", "BLEU", "accepted") if any(key in p for p in one["points"])]
         rows = [
             [p["set"], p["system"], f"`{p['policy']}`", *(number(p.get(key)) for key in keys)] for p in one["points"]

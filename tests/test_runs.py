@@ -369,7 +369,8 @@ def test_both_bundled_models_are_analysed() -> None:
     }
     names = ("degree", "alignment", "overlap", "ablation", "robustness")
     judged = {"de-en/calibration"}  # the toy model has no judge
-    assert published == {f"{model}/{name}" for model in ("de-en", "toy") for name in names} | judged
+    ped = {"de-en-ped/alignment", "de-en-ped/degree"}  # that of docs/results/de-en-ped.md, which is not bundled
+    assert published == {f"{model}/{name}" for model in ("de-en", "toy") for name in names} | judged | ped
 
 
 # the paper's data sets
@@ -632,6 +633,37 @@ def test_a_curve_gains_over_another_what_its_points_do(runs: Callable[[str], Any
     shaky = [gain.Point(np.array([31.0, 30, 34]), point.lags) for point in curve((2, 0), (6, 0))]
     found = gain.gains(shaky, base)["LAAL"]
     assert (found.mean, round(found.low, 1), round(found.high, 1)) == (5.5, 4.6, 8.4)
+
+
+def test_a_curve_saves_the_words_by_which_it_is_faster_at_equal_bleu(runs: Callable[[str], Any]) -> None:
+    gain = runs("curve_gain")
+    base, faster = (
+        [gain.Point(np.full(3, bleu), np.full((3, 3), lag)) for lag, bleu in points]
+        for points in ([(6.0, 30.0), (2.0, 20.0)], [(3.5, 30.0), (1.5, 22.0)])
+    )
+    # from 22 to 30 BLEU: 2.8 to 6 words of the one, 1.5 to 3.5 of the other
+    assert gain.saved(faster, base)["LAAL"].mean == pytest.approx((2.8 + 6) / 2 - (1.5 + 3.5) / 2)
+    better = [gain.Point(np.full(3, bleu), np.full((3, 3), lag)) for lag, bleu in ((2.0, 30.2), (6.0, 34.0))]
+    assert gain.saved(better, base)["LAAL"] is None, "they have no BLEU in common"
+
+
+def test_two_models_are_put_against_each_other(
+    tmp_path: Path, runs: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    against, translator = runs("against"), Translator(ROOT / "models" / "toy")
+    monkeypatch.setattr(against, "ROOT", tmp_path)
+    write(tmp_path / "runs" / "logs" / "experiments.json", ['{"mine": {"title": "Mine", "about": "Of us."}}'])
+    pairs = list(toy.sentences(8, 3))
+    for name, policies in (("new", ("wait-k:2", "wait-k:5", "offline")), ("old", ("wait-k:1", "wait-k:4", "pe:k=1"))):
+        for policy in policies:
+            out = tmp_path / "results" / "dev" / name / policy
+            evaluate(translator, [p.source for p in pairs], [p.target for p in pairs], [parse(policy)], out)
+    against.main("mine", str(tmp_path / "results"), "new", "old")
+    found = json.loads((tmp_path / "runs" / "logs" / "experiments.json").read_text("utf-8"))["mine"]
+    assert (found["title"], found["about"], len(found["points"])) == ("Mine", "Of us.", 6)
+    [one] = found["gains"]
+    assert (one["curve"], one["over"]) == ("new: wait-k", "old: wait-k")
+    assert set(one["by"]) == {f"{name}{what}" for name in ("AL", "LAAL", "DAL") for what in ("", " saved")}
 
 
 def test_where_nothing_is_said_there_is_no_gain(runs: Callable[[str], Any]) -> None:
