@@ -19,7 +19,7 @@ from bethink.cli.common import (
     open_glossary,
     verb,
 )
-from bethink.errors import MissingExtra, UsageError
+from bethink.errors import UsageError, needs_extra
 from bethink.serve.auth import SECRET, TOKEN, Marks, read_secret, read_token
 from bethink.serve.limits import Limits
 
@@ -117,14 +117,12 @@ def add(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
+    with needs_extra("serving", "serve"):
         from bethink.serve.auth import Access, is_local
         from bethink.serve.models import Model
         from bethink.serve.rooms import Rooms
         from bethink.serve.run import listen, server, set_up_log
         from bethink.serve.service import Service
-    except ModuleNotFoundError as error:
-        raise MissingExtra("serving", "serve") from error
     set_up_log(logging.INFO if args.verbose else logging.WARNING)
     limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
     access = Access(args.host, args.origin, read_token(args.token_file))

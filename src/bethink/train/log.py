@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from bethink.errors import MissingExtra
+from bethink.errors import needs_extra
 from bethink.files import write_atomically
 from bethink.train.data import Update
 
@@ -137,8 +137,6 @@ def _short(value: float) -> str:
 
 
 def _tensorboard(run: Path, start: int) -> SummaryWriter:
-    try:
+    with needs_extra("train.tensorboard=true", "train"):
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtra("train.tensorboard=true", "train") from None
     return SummaryWriter(str(run / "tensorboard"), purge_step=start + 1)
