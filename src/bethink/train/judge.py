@@ -81,7 +81,7 @@ def sample_lines(source: Path, count: int, seed: int, model: Path) -> list[str]:
             f"{source} was prepared with another source vocabulary than that of {model}; give text with --source"
         )
     chosen = rng.sample(range(len(side.lengths)), min(count, len(side.lengths)))
-    return [words.decode(side.ids[side.offsets[n] : side.offsets[n + 1]].tolist()) for n in chosen]
+    return [words.decode(side.sentence(n).tolist()) for n in chosen]
 
 
 @dataclass(frozen=True)
