@@ -169,18 +169,14 @@ class WebVTT:
 
     suffix, media_type, head = ".vtt", "text/vtt", "WEBVTT\n\n"
 
-    @classmethod
-    def cue(cls, cue: Cue, number: int) -> str:  # noqa: ARG003 - WebVTT needs no numbers
-        return f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n{cls._marked(cue)}\n\n"
-
     @staticmethod
-    def _marked(cue: Cue) -> str:
-        made, done = "", 0
+    def cue(cue: Cue, number: int) -> str:  # noqa: ARG004 - WebVTT needs no numbers
+        made, done = f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n", 0
         for begin, end in cue.doubts:
             made += html.escape(cue.text[done:begin], quote=False)
             made += f"<c.doubt>{html.escape(cue.text[begin:end], quote=False)}</c>"
             done = end
-        return made + html.escape(cue.text[done:], quote=False)
+        return f"{made}{html.escape(cue.text[done:], quote=False)}\n\n"
 
 
 class SubRip:
