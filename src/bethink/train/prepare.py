@@ -92,7 +92,11 @@ class Preparation:
             (self.folder / f"train.{side}.txt").unlink()  # the arrays are enough; dev and test are kept for evaluation
         self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
         if self.data.align:
-            self._align()
+            task = self.progress.add_task("aligning words", total=None)
+            links = align(Corpus(self.folder, "train"), self.data.align_most, self.seed)
+            self.counts["train source tokens linked"] = int((links > 0).sum())
+            save_array(self.folder / "train.source.links.npy", links.astype(np.uint16))
+            self.progress.update(task, total=1, completed=1)
         sides = {
             side: {**save_vocabulary(self.folder, side, words), "size": len(words)}
             for side, words in (("source", source), ("target", target))
@@ -176,13 +180,6 @@ class Preparation:
         for side, packer in sides.items():
             self.counts[f"{part} {side} tokens"] = len(packer.ids)
             packer.save(self.folder / f"{part}.{side}")
-
-    def _align(self) -> None:
-        task = self.progress.add_task("aligning words", total=None)
-        links = align(Corpus(self.folder, "train"), self.data.align_most, self.seed)
-        self.counts["train source tokens linked"] = int((links > 0).sum())
-        save_array(self.folder / "train.source.links.npy", links.astype(np.uint16))
-        self.progress.update(task, total=1, completed=1)
 
     def _unfit(self, part: str, source: int, target: int) -> str | None:
         """Why a pair is dropped, if it is; of the dev pairs only those that are too long for any model."""
