@@ -155,9 +155,9 @@ def joins(text: str) -> bool:
     return not text[:1].isspace() and not text[:1].isalnum()
 
 
-def cues(words: Iterable[tuple[int, str, bool, bool]], layout: Layout | None = None) -> list[Cue]:
+def cues(words: Iterable[tuple[int, str, bool, bool]]) -> list[Cue]:
     """The cues of a whole text: when each word came, the word, whether it ends its sentence, and whether it is to be marked."""
-    captions, made = Captions(layout), list[Cue]()
+    captions, made = Captions(), list[Cue]()
     for at, text, end, doubt in words:
         made += captions.add(at, text, doubt=doubt)
         made += captions.end() if end else []
