@@ -66,7 +66,8 @@ class Engine:
         if not turn:
             return False
         self.width = len(turn)
-        self._encode([stream for stream, _ in turn])
+        if fresh := [(stream.slot, ids) for stream, _ in turn if (ids := stream.unencoded())]:
+            self.backend.read(fresh)
         answers = self.backend.step([request for _, request in turn])
         for (stream, _), rows in zip(turn, answers, strict=True):
             stream.accept(rows)
@@ -107,11 +108,6 @@ class Engine:
         if not self._speculate:
             return None
         return AHEAD if max(self.width, len(self._ready)) <= FEW else 0
-
-    def _encode(self, streams: Sequence[Stream]) -> None:
-        fresh = [(stream.slot, ids) for stream in streams if (ids := stream.unencoded())]
-        if fresh:
-            self.backend.read(fresh)
 
 
 def check(backend: Backend, policy: Policy) -> None:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -43,6 +44,17 @@ class MissingExtra(BethinkError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the '{extra}' extra; install it with: {install_command(extra)}")
+
+
+@contextmanager
+def needs_extra(what: str, extra: str) -> Iterator[None]:
+    """For imports: report a missing package as a missing extra. A missing module of bethink itself is a bug and stays an exception."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] == "bethink":
+            raise
+        raise MissingExtra(what, extra) from error
 
 
 def install_command(extra: str) -> str:

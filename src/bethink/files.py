@@ -86,7 +86,11 @@ def new_folder(path: Path) -> Iterator[Path]:
             yield temporary
             temporary.chmod(0o755)
             _sync(temporary)
-            _replace(temporary, path)
+            old = temporary.with_suffix(".old")
+            if path.exists():
+                path.rename(old)
+            temporary.rename(path)
+            shutil.rmtree(old, ignore_errors=True)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     _sync(path.parent)
@@ -101,14 +105,6 @@ def _with_name(path: Path) -> Iterator[None]:
         if f".{path.name}." not in str(error.filename):
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _replace(new: Path, path: Path) -> None:
-    old = new.with_suffix(".old")
-    if path.exists():
-        path.rename(old)
-    new.rename(path)
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _sync(folder: Path) -> None:

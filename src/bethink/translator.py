@@ -10,7 +10,7 @@ from bethink import folder as folders
 from bethink.backend import Backend
 from bethink.backend.reencode import word_by_word
 from bethink.engine import Engine, check
-from bethink.errors import DataError, MissingExtra, ModelError, UsageError, unknown
+from bethink.errors import DataError, ModelError, UsageError, needs_extra, unknown
 from bethink.model.config import LONGEST
 from bethink.policy import Policy, parse
 from bethink.session import Sentence, Session, require_text
@@ -259,8 +259,6 @@ def _load(folder: folders.Folder, backend: str | None, device: str | None, threa
             f"the model in {folder.path} has no weights for torch, only ONNX graphs, which run on the CPU; leave the backend and the "
             "device out, or name a model made with: bethink export RUN --to DIR --weights"
         )
-    try:
+    with needs_extra("translating with torch", "train"):
         from bethink.backend.torch import TorchBackend
-    except ModuleNotFoundError as error:
-        raise MissingExtra("translating with torch", "train") from error
     return word_by_word(TorchBackend.load(folder, device, threads), folder.model)

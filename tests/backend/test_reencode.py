@@ -15,7 +15,7 @@ from bethink.backend.torch import TorchBackend
 from bethink.engine import Engine
 from bethink.export import _write_graphs
 from bethink.model.config import ModelConfig
-from bethink.model.transformer import Transformer
+from bethink.model.transformer import Transformer, likeliest
 from bethink.policy import Action, parse
 from bethink.text import EOS
 from tests import models, naive
@@ -35,7 +35,7 @@ def forward(model: Transformer, source: list[int], inputs: list[int]) -> Row:
     path = torch.full_like(given, ids.shape[1])
     with torch.inference_mode():
         output = model(ids, given, path).output
-        candidate, confidence = model.choose(output, torch.arange(given.shape[1]))
+        candidate, confidence = likeliest(model.scores(output, torch.arange(given.shape[1])))
         judged = model.judge(output, confidence, None, path)[0, -1].item() if model.judge else None
     return Row(int(candidate[0, -1]), float(confidence[0, -1]), torch.zeros(0).numpy(), judged)
 
@@ -125,7 +125,7 @@ def test_a_causal_model_with_prompts_streams_what_it_computes_in_parallel(kind: 
         with torch.inference_mode():
             found = model.along(torch.tensor([source]), target, path)
             places = torch.arange(1, 1 + len(steps))  # the first token is predicted by the second row
-            assert torch.equal(model.choose(found.output, places)[0], target)
+            assert torch.equal(likeliest(model.scores(found.output, places))[0], target)
         assert found.routing is not None
         for step, degrees in zip(steps, found.routing.degrees[0], strict=True):
             if step.degrees is not None:

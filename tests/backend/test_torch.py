@@ -12,7 +12,7 @@ from bethink.backend import Rows
 from bethink.backend.per_lag import PerLag
 from bethink.backend.torch import TorchBackend
 from bethink.engine import Engine
-from bethink.model.transformer import Transformer
+from bethink.model.transformer import Transformer, likeliest
 from bethink.policy import Action, parse
 from bethink.text import EOS
 from bethink.trace import Step
@@ -55,7 +55,7 @@ def parallel(
     path = torch.tensor([[step.read for step in writes]])
     with torch.no_grad():
         forward = model(ids, inputs, path)
-        candidates, confidences = model.choose(forward.output, torch.arange(path.shape[1])[None])
+        candidates, confidences = likeliest(model.scores(forward.output, torch.arange(path.shape[1])[None]))
     return candidates[0].tolist(), confidences[0], forward.routing.degrees[0] if forward.routing else None
 
 
@@ -142,6 +142,6 @@ def test_a_bank_asks_the_model_of_the_lag() -> None:
         which = 2 if prefix == len(ids) else min(max(prefix - t, 1), 3) - 1
         with torch.no_grad():
             forward = models[which](torch.tensor([ids]), torch.tensor([inputs[: t + 1]]), torch.tensor([path[: t + 1]]))
-            candidate, confidence = models[which].choose(forward.output, torch.arange(t + 1)[None])
+            candidate, confidence = likeliest(models[which].scores(forward.output, torch.arange(t + 1)[None]))
         assert row.candidate == int(candidate[0, -1])
         assert row.confidence == pytest.approx(float(confidence[0, -1]), abs=1e-5)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bethink.cli import main
-from bethink.cli.serve import LIMITS
+from bethink.cli.serve import FLAGS
 from bethink.serve.auth import read_token
 from bethink.serve.limits import Limits
 from tests.serve.servers import CLONE
@@ -92,4 +92,4 @@ def test_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch:
 
 
 def test_every_limit_is_a_flag() -> None:
-    assert set(LIMITS) | {"start"} == set(Limits.__dataclass_fields__)
+    assert {limit.name for limit in FLAGS} | {"start"} == set(Limits.__dataclass_fields__)

@@ -84,16 +84,9 @@ class Given:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self.causal, self.capsules, self.parts_words = backend.causal, backend.capsules, False
         self._targets: dict[int, Sequence[int]] = {}
         self._sources: dict[int, list[int]] = {}
-
-    @property
-    def causal(self) -> bool:
-        return self._backend.causal
-
-    @property
-    def capsules(self) -> bool:
-        return self._backend.capsules
 
     def give(self, slot: int, target: Sequence[int]) -> None:
         self._targets[slot] = (*target, EOS)
@@ -107,10 +100,6 @@ class Given:
         self._backend.close(slot)
         self._targets.pop(slot, None)
         del self._sources[slot]
-
-    @property
-    def parts_words(self) -> bool:
-        return False
 
     def read(self, requests: Sequence[tuple[int, Sequence[int]]]) -> None:
         for slot, ids in requests:

@@ -108,15 +108,12 @@ def _fail(error: BaseException) -> int:
         _abandon_stdout()
         if isinstance(error, BrokenPipeError):
             return PIPE_CLOSED
-    print(f"bethink: {_sentence(error)}", file=sys.stderr)
+        what = (error.strerror or str(error)).lower()
+        told = f"{error.filename}: {what}" if error.filename is not None else f"cannot go on: {what}"
+    else:
+        told = " ".join(str(error).split())
+    print(f"bethink: {told}", file=sys.stderr)
     return error.exit_code if isinstance(error, BethinkError) else 1
-
-
-def _sentence(error: BaseException) -> str:
-    if not isinstance(error, OSError):
-        return " ".join(str(error).split())
-    what = (error.strerror or str(error)).lower()
-    return f"{error.filename}: {what}" if error.filename is not None else f"cannot go on: {what}"
 
 
 def _abandon_stdout() -> None:

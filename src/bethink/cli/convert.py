@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from bethink.cli.common import Verbs, verb
-from bethink.errors import MissingExtra
+from bethink.errors import needs_extra
 
 
 def add(verbs: Verbs) -> None:
@@ -41,12 +41,8 @@ def add(verbs: Verbs) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
+    with needs_extra("converting a model", "convert"):
         from bethink.convert import convert
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "bethink":
-            raise
-        raise MissingExtra("converting a model", "convert") from error
     options = {"source": args.source, "target": args.target, "precision": args.precision, "name": args.name}
     print(convert(Path(args.folder), Path(args.to), weights=args.weights, **options))
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 import sys
 from pathlib import Path
@@ -19,29 +20,11 @@ from bethink.cli.common import (
     open_glossary,
     verb,
 )
-from bethink.errors import MissingExtra, UsageError
+from bethink.errors import UsageError, needs_extra
 from bethink.serve.auth import SECRET, TOKEN, Marks, read_secret, read_token
 from bethink.serve.limits import Limits
 
-LIMITS = {  # limit → help text of its flag
-    "streams": "streams open at once; more are refused",
-    "address": "of these, from one address; behind a proxy see --proxy",
-    "message": "bytes in one message of a socket",
-    "body": "bytes in one HTTP request",
-    "text": "characters of text on one connection",
-    "first": "seconds a client may take to send its first text",
-    "idle": "seconds a client may send nothing",
-    "slow": "seconds a client may read nothing",
-    "rate": "new streams and requests per second from one address",
-    "burst": "how many of these may come at once",
-    "lag": "seconds the engine may be behind before new streams are refused",
-    "drain": "seconds to finish open sentences when the server stops",
-    "rooms": "rooms open at once",
-    "listeners": "listeners in all rooms together",
-    "history": "bytes of a room's text, with its times",
-    "expiry": "seconds a room is kept after its last word",
-}
-WHOLE = ("streams", "address", "message", "body", "text", "burst", "rooms", "listeners", "history")
+FLAGS = [limit for limit in dataclasses.fields(Limits) if limit.metadata]
 
 
 def add(verbs: Verbs) -> None:
@@ -105,28 +88,26 @@ def add(verbs: Verbs) -> None:
         help="the path under which a reverse proxy offers the server, as in /live; the proxy removes it from each request",
     )
     made.add_argument("--verbose", action="store_true", help="log when streams begin and end")
-    for name, what in LIMITS.items():
-        default = f"{getattr(Limits, name):,}".removesuffix(".0")
+    for limit in FLAGS:
+        default = f"{limit.default:,}".removesuffix(".0")
         made.add_argument(
-            f"--max-{name}",
-            type=count if name in WHOLE else above_zero,
-            default=getattr(Limits, name),
+            f"--max-{limit.name}",
+            type=count if isinstance(limit.default, int) else above_zero,
+            default=limit.default,
             metavar="N",
-            help=f"limit: {what} (default: {default})",
+            help=f"limit: {limit.metadata['about']} (default: {default})",
         )
 
 
 def run(args: argparse.Namespace) -> int:
-    try:
+    with needs_extra("serving", "serve"):
         from bethink.serve.auth import Access, is_local
         from bethink.serve.models import Model
         from bethink.serve.rooms import Rooms
         from bethink.serve.run import listen, server, set_up_log
         from bethink.serve.service import Service
-    except ModuleNotFoundError as error:
-        raise MissingExtra("serving", "serve") from error
     set_up_log(logging.INFO if args.verbose else logging.WARNING)
-    limits = Limits(**{name: getattr(args, f"max_{name}") for name in LIMITS})
+    limits = Limits(**{limit.name: getattr(args, f"max_{limit.name}") for limit in FLAGS})
     access = Access(args.host, args.origin, read_token(args.token_file))
     marks = Marks(read_secret(args.secret_file))
     rooms = Rooms(limits, args.rooms)

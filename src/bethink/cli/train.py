@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from bethink.cli.common import Verbs, add_threads, bars, count, verb
-from bethink.errors import MissingExtra, UsageError
+from bethink.errors import UsageError, needs_extra
 
 FEW = 1000  # lines, below which a judge learns little
 
@@ -50,7 +48,7 @@ def _add_prepare(verbs: Verbs) -> None:
 
 
 def run_prepare(args: argparse.Namespace) -> int:
-    with _extra("preparing data"):
+    with needs_extra("preparing data", "train"):
         from bethink.train.prepare import prepare
         from bethink.train.recipe import Recipe
     recipe = Recipe.load(args.recipe, args.settings)
@@ -88,7 +86,7 @@ def _add_train(verbs: Verbs) -> None:
 
 
 def run_train(args: argparse.Namespace) -> int:
-    with _extra("training"):
+    with needs_extra("training", "train"):
         from bethink.model.device import keep_freed_memory
         from bethink.train.checkpoint import architecture
         from bethink.train.loop import train
@@ -132,7 +130,7 @@ def _add_average(verbs: Verbs) -> None:
 def run_average(args: argparse.Namespace) -> int:
     if args.share is not None and not args.other:
         raise UsageError("--share belongs to --with; add that")
-    with _extra("averaging checkpoints"):
+    with needs_extra("averaging checkpoints", "train"):
         from bethink.train.checkpoint import average
     print(
         average(
@@ -179,7 +177,7 @@ def _add_distill(verbs: Verbs) -> None:
 
 
 def run_distill(args: argparse.Namespace) -> int:
-    with _extra("distilling"):
+    with needs_extra("distilling", "train"):
         from bethink.train.distill import Teacher, distill_data, distill_text
         from bethink.train.generate import Search
     if (args.keep or args.also) and not args.data:
@@ -223,7 +221,7 @@ def _add_judge(verbs: Verbs) -> None:
 
 
 def run_judge(args: argparse.Namespace) -> int:
-    with _extra("training a judge"):
+    with needs_extra("training a judge", "train"):
         from bethink.model.device import keep_freed_memory
         from bethink.train.judge import judge, sample_lines
     keep_freed_memory()
@@ -272,8 +270,8 @@ def _add_export(verbs: Verbs) -> None:
 
 
 def run_export(args: argparse.Namespace) -> int:
-    with _extra("exporting a model"):
-        from bethink.export import export
+    from bethink.export import export
+
     about = {"description": args.about} if args.about else None
     name = args.name or Path(args.to).absolute().name
     options = {"precision": args.precision, "policy": args.policy, "name": name}
@@ -289,14 +287,3 @@ def _add_recipe(parser: argparse.ArgumentParser) -> None:
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="cpu, cuda, cuda:1 … (default: a GPU if there is one)")
-
-
-@contextmanager
-def _extra(what: str) -> Iterator[None]:
-    """Report a missing package as a missing extra; a missing module of bethink itself is a bug and stays an exception."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] == "bethink":
-            raise
-        raise MissingExtra(what, "train") from error

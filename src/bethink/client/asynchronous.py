@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bethink.client.patience import ConnectionLost, Patience
 from bethink.client.resume import ReplayBuffer
-from bethink.errors import BethinkError, MissingExtra
+from bethink.errors import BethinkError, needs_extra
 from bethink.serve.protocol import NO_RETRY, PATH, ROOM_PATH, VERSION, Message, Refusal, dumps
 from bethink.trace import Step
 
@@ -284,9 +284,7 @@ class Client:
 
 
 def _websockets() -> Any:
-    try:
+    with needs_extra("the client", "serve"):
         import websockets.asyncio.client
         import websockets.exceptions
-    except ModuleNotFoundError as error:
-        raise MissingExtra("the client", "serve") from error
     return websockets

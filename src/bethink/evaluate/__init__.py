@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from bethink.evaluate.instances import Instance, Scores, instance, read_log, rescore, score
-from bethink.evaluate.quality import Comparison, Quality, compare
+from bethink.evaluate.quality import Quality
 from bethink.evaluate.run import Result, evaluate, load_pairs, load_results, table, write_results
 
 __all__ = [
-    "Comparison",
     "Instance",
     "Quality",
     "Result",
     "Scores",
-    "compare",
     "evaluate",
     "instance",
     "load_pairs",

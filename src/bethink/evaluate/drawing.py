@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from bethink.errors import MissingExtra, UsageError
+from bethink.errors import UsageError, needs_extra
 from bethink.files import write
 
 if TYPE_CHECKING:
@@ -54,10 +54,8 @@ def require(out: str | os.PathLike[str]) -> str:
     ending = Path(out).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         raise UsageError(f"cannot draw '{out}': its name must end in {' or '.join('.' + name for name in FORMATS)}")
-    try:
+    with needs_extra("drawing", "train"):
         import matplotlib.figure  # noqa: F401
-    except ImportError:
-        raise MissingExtra("drawing", "train") from None
     return ending
 
 

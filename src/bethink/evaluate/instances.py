@@ -155,20 +155,16 @@ def score(instances: Sequence[Instance], whole: Sequence[Instance] = (), spoken:
     if not instances:
         raise DataError("there are no sentences to score; expected at least one")
     predictions, references = [one.prediction for one in instances], [one.reference for one in instances]
-    words = sum(len(one.delays) for one in instances)
+    words = max(sum(len(one.delays) for one in instances), 1)
+    tails = [one.tail_erased for one in instances if one.tail_erased is not None]
     return Scores(
         sentences=len(instances),
         latency=_latency(instances),
         quality=quality.score(predictions, references) if quality.available() else {},
-        erasure=sum(one.erased for one in instances) / max(words, 1),
+        erasure=sum(one.erased for one in instances) / words,
         meaning=meaning.measure(instances, whole, spoken),
-        tail=_tail(instances, max(words, 1)),
+        tail={"erasure": sum(tails) / words} if len(tails) == len(instances) else {},
     )
-
-
-def _tail(instances: Sequence[Instance], words: int) -> dict[str, float]:
-    erased = [one.tail_erased for one in instances if one.tail_erased is not None]
-    return {"erasure": sum(erased) / words} if len(erased) == len(instances) else {}
 
 
 def rescore(log: str | os.PathLike[str], whole: str | os.PathLike[str] | None = None, spoken: str = "") -> Scores:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bethink.errors import DataError, MissingExtra
+from bethink.errors import DataError, needs_extra
 from bethink.text import normalise
 
 Links = tuple[tuple[int, int], ...]  # pairs of a source and a target word
@@ -44,10 +44,8 @@ def aligned(source: Iterable[str], target: Iterable[str]) -> Iterator[tuple[Path
     Forward, each target word has at most one link; backward, each source word. The aligner draws random samples, so two runs
     differ a little.
     """
-    try:
+    with needs_extra("aligning words", "align"):
         import eflomal
-    except ModuleNotFoundError as error:
-        raise MissingExtra("aligning words", "align") from error
     with tempfile.TemporaryDirectory() as scratch:
         forward, backward = Path(scratch) / "forward", Path(scratch) / "backward"
         eflomal.Aligner().align(source, target, links_filename_fwd=str(forward), links_filename_rev=str(backward))

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bethink.errors import DataError, MissingExtra, unknown
+from bethink.errors import DataError, needs_extra, unknown
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -96,11 +96,9 @@ def metric(name: str, profile: str) -> Metric:
         raise unknown("quality profile", profile, PROFILES)
     if name not in PROFILES[profile]:
         raise unknown(f"measure in profile {profile}", name, PROFILES[profile])
-    try:
+    with needs_extra("scoring translation quality", "train"):
         from sacrebleu.metrics.bleu import BLEU
         from sacrebleu.metrics.chrf import CHRF
-    except ImportError:
-        raise MissingExtra("scoring translation quality", "train") from None
     if name == "chrF":
         return CHRF()
     # `force` silences the warning that the text looks tokenised: in the profile `paper` it should be.

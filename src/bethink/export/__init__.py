@@ -12,7 +12,7 @@ from bethink import __version__
 from bethink.backend.onnx import OnnxBackend
 from bethink.backend.reencode import word_by_word
 from bethink.engine import check
-from bethink.errors import MissingExtra, ModelError, UsageError, unknown
+from bethink.errors import ModelError, UsageError, needs_extra, unknown
 from bethink.files import new_folder, write_atomically
 from bethink.folder import CONFIG, DECODER, ENCODER, WEIGHTS, Folder, create
 from bethink.model.config import ModelConfig
@@ -46,10 +46,8 @@ def export(
         raise UsageError(f"{to} already exists; remove it or export to another folder")
     chosen = parse(policy) if policy else None
     folder = _open(source)
-    try:
+    with needs_extra("exporting a model", "train"):
         from bethink.model.weights import load_model
-    except ModuleNotFoundError as error:
-        raise MissingExtra("exporting a model", "train") from error
     changes = {"name": name or folder.name, "policy": str(chosen or folder.policy)}
     about = {**folder.about, **(about or {}), "precision": precision}
     return write_like(
@@ -112,11 +110,9 @@ def _open(source: Path) -> Folder:
 
 
 def _write_graphs(model: Transformer, path: Path, precision: str, leaving: Sequence[bool] | None) -> None:
-    try:
+    with needs_extra("exporting a model", "train"):
         from bethink.export import network
         from bethink.export.precision import PRECISIONS as KINDS
-    except ModuleNotFoundError as error:
-        raise MissingExtra("exporting a model", "train") from error
     weights = {key: tensor.numpy() for key, tensor in model.state_dict().items()} | {
         "positions": model.positions.numpy()
     }

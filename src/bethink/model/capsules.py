@@ -71,9 +71,6 @@ class Capsules(nn.Module):
         self.feed_in = linear(together, config.hidden)
         self.feed_out = linear(config.hidden, width)
         self.dropout = nn.Dropout(dropout)
-        self._initialise()
-
-    def _initialise(self) -> None:
         nn.init.normal_(self.vote.weight, std=0.01)
         for layer in (self.key, self.capsule, self.guide, self.score):
             nn.init.normal_(layer.weight, std=0.001)

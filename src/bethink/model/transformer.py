@@ -140,10 +140,6 @@ class Transformer(nn.Module):
     def logits(self, output: Tensor) -> Tensor:
         return F.linear(output, self.output_embedding.weight, self.output_bias)
 
-    def choose(self, output: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        """The next token at each row and its probability."""
-        return likeliest(self.scores(output, positions))
-
     def scores(self, output: Tensor, positions: Tensor) -> Tensor:
         """The logits of what may come next, in float32: never PAD or UNK, and not EOS as the very first token."""
         logits = self.logits(output).float()

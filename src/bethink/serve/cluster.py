@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, Validati
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from bethink.errors import BethinkError, MissingExtra, UsageError
+from bethink.errors import BethinkError, UsageError, needs_extra
 from bethink.policy import Policy, load
 from bethink.serve.app import create_app
 from bethink.serve.auth import Access, Marks, read_secret, read_token
@@ -27,10 +27,8 @@ from bethink.serve.models import Model
 from bethink.serve.rooms import Rooms
 from bethink.serve.service import Service
 
-try:
+with needs_extra("a cluster", "cluster"):
     from ray import serve
-except ModuleNotFoundError as error:
-    raise MissingExtra("a cluster", "cluster") from error
 
 COMFORT = 0.7  # share of a replica's streams; above it another replica is started
 

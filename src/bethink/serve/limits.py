@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from bethink.errors import UsageError
+
+
+def _flag(default: Any, about: str) -> Any:
+    """A limit with a flag of `bethink serve`, and what its help says."""
+    return field(default=default, metadata={"about": about})
 
 
 @dataclass(frozen=True)
 class Limits:
     """Sizes in bytes or UTF-16 units, times in seconds."""
 
-    streams: int = 512  # open at once; another one is refused
-    address: int = 64  # of these, from one address
-    message: int = 65_536  # bytes in one frame of a socket
-    body: int = 262_144  # bytes in one HTTP request
-    text: int = 4_000_000  # units of text on one connection; enough for days of speech
-    idle: float = 600.0  # seconds without a message from the client
-    first: float = 120.0  # seconds from `start` to the first message after it
+    streams: int = _flag(512, "streams open at once; more are refused")
+    address: int = _flag(64, "of these, from one address; behind a proxy see --proxy")
+    message: int = _flag(65_536, "bytes in one message of a socket")
+    body: int = _flag(262_144, "bytes in one HTTP request")
+    text: int = _flag(4_000_000, "characters of text on one connection")  # enough for days of speech
     start: float = 10.0  # seconds from the handshake to `start`, or from the connection to a complete request
-    slow: float = 20.0  # seconds that the client may take to accept one message
-    rate: float = 10.0  # new streams and requests per second and address, on average
-    burst: int = 100  # how many of these may come at once
-    lag: float = 1.0  # seconds the engine may be behind before new streams are refused
-    drain: float = 10.0  # seconds for the sentences in flight when the server stops
-    rooms: int = 50  # open at once
-    listeners: int = 2000  # in all rooms together
-    history: int = 8_000_000  # bytes of a room's log; enough for a day of speech
-    expiry: float = 86_400.0  # seconds that a room is kept after its last word
+    first: float = _flag(120.0, "seconds a client may take to send its first text")
+    idle: float = _flag(600.0, "seconds a client may send nothing")
+    slow: float = _flag(20.0, "seconds a client may read nothing")
+    rate: float = _flag(10.0, "new streams and requests per second from one address")
+    burst: int = _flag(100, "how many of these may come at once")
+    lag: float = _flag(1.0, "seconds the engine may be behind before new streams are refused")
+    drain: float = _flag(10.0, "seconds to finish open sentences when the server stops")
+    rooms: int = _flag(50, "rooms open at once")
+    listeners: int = _flag(2000, "listeners in all rooms together")
+    history: int = _flag(8_000_000, "bytes of a room's text, with its times")  # enough for a day of speech
+    expiry: float = _flag(86_400.0, "seconds a room is kept after its last word")
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

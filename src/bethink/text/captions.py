@@ -155,9 +155,9 @@ def joins(text: str) -> bool:
     return not text[:1].isspace() and not text[:1].isalnum()
 
 
-def cues(words: Iterable[tuple[int, str, bool, bool]], layout: Layout | None = None) -> list[Cue]:
+def cues(words: Iterable[tuple[int, str, bool, bool]]) -> list[Cue]:
     """The cues of a whole text: when each word came, the word, whether it ends its sentence, and whether it is to be marked."""
-    captions, made = Captions(layout), list[Cue]()
+    captions, made = Captions(), list[Cue]()
     for at, text, end, doubt in words:
         made += captions.add(at, text, doubt=doubt)
         made += captions.end() if end else []
@@ -169,18 +169,14 @@ class WebVTT:
 
     suffix, media_type, head = ".vtt", "text/vtt", "WEBVTT\n\n"
 
-    @classmethod
-    def cue(cls, cue: Cue, number: int) -> str:  # noqa: ARG003 - WebVTT needs no numbers
-        return f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n{cls._marked(cue)}\n\n"
-
     @staticmethod
-    def _marked(cue: Cue) -> str:
-        made, done = "", 0
+    def cue(cue: Cue, number: int) -> str:  # noqa: ARG004 - WebVTT needs no numbers
+        made, done = f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n", 0
         for begin, end in cue.doubts:
             made += html.escape(cue.text[done:begin], quote=False)
             made += f"<c.doubt>{html.escape(cue.text[begin:end], quote=False)}</c>"
             done = end
-        return made + html.escape(cue.text[done:], quote=False)
+        return f"{made}{html.escape(cue.text[done:], quote=False)}\n\n"
 
 
 class SubRip:

@@ -130,24 +130,14 @@ class Cleaner:
             yield from _clean(raw)
 
 
-def _clean(raw: str) -> list[str]:
+def _clean(word: str) -> list[str]:
     """The clean words of a raw word: usually one; none if nothing is left; more if it had a `<br/>` or `&nbsp;`."""
-    word = _whole_characters(raw)
+    if _SURROGATE.search(word):  # join halves of surrogate pairs; a half without its partner becomes U+FFFD
+        word = word.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if "<" in word:
-        word = _TAG.sub(_without_tag, word)
+        word = _TAG.sub(lambda match: " " if match[1].lower() in _SPACING_TAGS else "", word)
     if "&" in word:
         word = _ENTITY.sub(lambda match: html.unescape(match[0]), word)
     if not word.isascii() or not word.isprintable():
         word = unicodedata.normalize("NFC", _INVISIBLE.sub("", word))
     return word.split()
-
-
-def _whole_characters(text: str) -> str:
-    """Joins halves of surrogate pairs; a half without its partner becomes U+FFFD."""
-    if not _SURROGATE.search(text):
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
-def _without_tag(match: re.Match[str]) -> str:
-    return " " if match[1].lower() in _SPACING_TAGS else ""

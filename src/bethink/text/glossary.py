@@ -10,7 +10,6 @@ import hashlib
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from bethink.errors import DataError
 from bethink.text.clean import LINE_END, normalise
@@ -61,7 +60,10 @@ class Glossary:
         except UnicodeDecodeError:
             raise DataError(f"the glossary '{path}' is not UTF-8 text; save it as UTF-8") from None
         if Path(path).suffix == ".toml":
-            return cls(_from_toml(text, path), f"the glossary '{path}'")
+            try:
+                return cls(tomllib.loads(text), f"the glossary '{path}'")
+            except tomllib.TOMLDecodeError as error:
+                raise DataError(f"the glossary '{path}' is not TOML: {error}; {_FORM}") from None
         return cls(dict(_from_lines(text, path)), f"the glossary '{path}'")
 
     def translation(self, term: str) -> str | None:
@@ -112,13 +114,6 @@ class TermFinder:
 
 def _key(term: str) -> str:
     return term if term.isupper() else term.casefold()
-
-
-def _from_toml(text: str, path: str | Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(f"the glossary '{path}' is not TOML: {error}; {_FORM}") from None
 
 
 def _from_lines(text: str, path: str | Path) -> Iterator[tuple[str, str]]:

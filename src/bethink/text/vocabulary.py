@@ -130,7 +130,9 @@ class SentencePieces:
     def encode(self, word: str) -> tuple[int, ...]:
         word = _unmarked(word)
         ids = self._pieces(word)
-        return (ids if UNK not in ids else self._pieces(_plain(word))) or (UNK,)
+        if UNK in ids:  # perhaps the vocabulary has plain signs in place of rare ones
+            ids = self._pieces(unicodedata.normalize("NFKC", word).translate(_RELATIVES))
+        return ids or (UNK,)
 
     def _pieces(self, word: str) -> tuple[int, ...]:
         return tuple(self._processor.encode(word, out_type=int))
@@ -408,11 +410,6 @@ def _is_whole(model: bytes) -> bool:
 _RELATIVES = str.maketrans(
     dict.fromkeys("„“”«»", '"') | dict.fromkeys("‚‘’‹›", "'") | dict.fromkeys("–—−", "-") | {"⁄": "/", "€": "EUR"}
 )
-
-
-def _plain(word: str) -> str:
-    """The word with rare signs replaced by plain ones that the vocabulary probably has."""
-    return unicodedata.normalize("NFKC", word).translate(_RELATIVES)
 
 
 def _unmarked(text: str) -> str:

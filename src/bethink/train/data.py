@@ -87,6 +87,10 @@ class Side:
         if self.links is not None and len(self.links) != len(self.ids):
             raise DataError(f"{links} does not fit {name}.ids.npy; {AGAIN}")
 
+    def sentence(self, number: int) -> Ints:
+        """The token ids of one sentence."""
+        return np.asarray(self.ids[self.offsets[number] : self.offsets[number + 1]], np.int64)
+
     def padded(self, sentences: Ints) -> Tensor:
         """Token ids, padded with PAD."""
         return self._padded(self.ids, sentences)

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -96,12 +95,12 @@ def distill_data(
                 f"bethink prepare RECIPE --like {teacher.folder.path}"
             )
     corpus = Corpus(data, "train")
-    sources = [_sentence(corpus.source, number) for number in range(len(corpus))]
+    sources = [corpus.source.sentence(number) for number in range(len(corpus))]
     packers = {"source": Packer(teacher.folder.source), "target": Packer(teacher.folder.target)}
     links = corpus.source.links if keep else None
     if keep:
         for number, source in enumerate(sources):
-            _add(packers, source, _sentence(corpus.target, number))
+            _add(packers, source, corpus.target.sentence(number))
     if also is not None:
         longest = int(corpus.source.lengths.max())
         sources += [line for line in _encoded(teacher, also) if 1 < len(line) <= longest]
@@ -134,10 +133,6 @@ def _encoded(teacher: Teacher, text: Path) -> list[Tokens]:
     packer = Packer(teacher.folder.source)
     most = LONGEST - LONGEST_PROMPT - 1
     return [np.array([*packer.encode(line)[:-1][:most], EOS]) for line in read_lines(text)]
-
-
-def _sentence(side: Any, number: int) -> Tokens:
-    return np.asarray(side.ids[side.offsets[number] : side.offsets[number + 1]], np.int64)
 
 
 def _add(packers: dict[str, Packer], source: Tokens, target: Tokens) -> None:

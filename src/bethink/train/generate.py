@@ -138,7 +138,8 @@ def translate(
     """
     device = model.positions.device
     model.eval()
-    most = positions or _positions(device)
+    on_gpu = device.type == "cuda"
+    most = positions or (torch.cuda.get_device_properties(device).total_memory // SHARE if on_gpu else POSITIONS)
     order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
     while order:
         count = max(1, most // (len(sentences[order[0]]) * search.beam))
@@ -146,13 +147,9 @@ def translate(
         source = torch.full((len(some), len(sentences[some[0]])), PAD)
         for row, number in enumerate(some):
             source[row, : len(sentences[number])] = torch.from_numpy(sentences[number].astype(np.int64))
-        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.no_grad(), torch.autocast(device.type, torch.bfloat16, enabled=on_gpu):
             found = (_greedy if search.beam == 1 else _beam)(model, source.to(device), search)
         yield from zip(some, found, strict=True)
-
-
-def _positions(device: torch.device) -> int:
-    return torch.cuda.get_device_properties(device).total_memory // SHARE if device.type == "cuda" else POSITIONS
 
 
 def _greedy(model: Transformer, source: Tensor, search: Search) -> list[Tokens]:

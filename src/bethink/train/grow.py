@@ -110,8 +110,7 @@ def _words(side: Side, vocabulary: Vocabulary) -> Counter[str]:
     """How often words occur in a sample of the data."""
     count = len(side.lengths)
     drawn = np.random.default_rng(1).choice(count, min(count, SENTENCES), replace=False)
-    ids = (side.ids[side.offsets[n] : side.offsets[n + 1]].tolist() for n in drawn)
-    return Counter(word for sentence in ids for word in vocabulary.decode(sentence).split())
+    return Counter(word for n in drawn for word in vocabulary.decode(side.sentence(n).tolist()).split())
 
 
 def _shares(new: Vocabulary, old: Vocabulary, words: Counter[str]) -> tuple[Tensor, Tensor]:

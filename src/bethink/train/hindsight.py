@@ -5,7 +5,7 @@ Shapes: B sentence, T target, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
@@ -17,7 +17,7 @@ from bethink.model.transformer import Transformer
 from bethink.policy import Action
 from bethink.text import PAD
 from bethink.trace import Translation
-from bethink.train.judge import accepted
+from bethink.train.judge import accepted, batched
 
 ROWS = 512  # decoder rows computed at a time
 
@@ -35,23 +35,12 @@ class ForcedDecoder:
     def __call__(self, translations: Sequence[Translation]) -> list[list[Hindsight]]:
         """One for every WRITE of every translation; what was copied without the model is right."""
         found = [[Hindsight(right=True, kept=True)] * len(one.writes) for one in translations]
-        for batch in self._batches(translations):
+        read = [n for n, one in enumerate(translations) if one.writes and one.writes[0].reason.code != "copied"]
+        length = lambda n: len(translations[n].steps)
+        for batch in batched(sorted(read, key=length), length, ROWS):
             for n, weighed in zip(batch, self._weigh([translations[n] for n in batch]), strict=True):
                 found[n] = weighed
         return found
-
-    @staticmethod
-    def _batches(translations: Sequence[Translation]) -> Iterator[list[int]]:
-        """The numbers of translations of similar length."""
-        read = [n for n, one in enumerate(translations) if one.writes and one.writes[0].reason.code != "copied"]
-        batch: list[int] = []
-        for n in sorted(read, key=lambda n: len(translations[n].steps)):
-            if batch and (len(batch) + 1) * len(translations[n].steps) > ROWS:
-                yield batch
-                batch = []
-            batch.append(n)
-        if batch:
-            yield batch
 
     @torch.inference_mode()
     def _weigh(self, translations: Sequence[Translation]) -> list[list[Hindsight]]:

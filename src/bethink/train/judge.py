@@ -13,9 +13,10 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +62,7 @@ SAMPLE = 50_000  # examples that mean and standard deviation are estimated from
 
 JUDGED = b"\nA judge was added by `bethink judge`. What stands above of scores of the policy `weigh` was measured before that.\n"
 
+Item = TypeVar("Item")
 Progress = Callable[[str, int, int], None]  # reports progress: what is being done, how much is done, how much in all
 
 
@@ -81,7 +83,7 @@ def sample_lines(source: Path, count: int, seed: int, model: Path) -> list[str]:
             f"{source} was prepared with another source vocabulary than that of {model}; give text with --source"
         )
     chosen = rng.sample(range(len(side.lengths)), min(count, len(side.lengths)))
-    return [words.decode(side.ids[side.offsets[n] : side.offsets[n + 1]].tolist()) for n in chosen]
+    return [words.decode(side.sentence(n).tolist()) for n in chosen]
 
 
 @dataclass(frozen=True)
@@ -182,7 +184,7 @@ def gather(
     found: list[Examples] = []
     ordered = sorted(enumerate(translations), key=lambda each: len(each[1].target))
     seen = 0
-    for batch in _batches(ordered):
+    for batch in batched(ordered, lambda each: max(len(each[1].source), len(each[1].target)), ROWS):
         numbers = torch.tensor([number for number, _ in batch])
         source, target, path = (
             pad_sequence([torch.tensor(getattr(one, name)) for _, one in batch], True, PAD)
@@ -199,15 +201,16 @@ def gather(
     return Examples(*(torch.cat([getattr(example, name) for example in found]) for name in names))
 
 
-def _batches(ordered: Sequence[tuple[int, LiveTranslation]]) -> Iterator[list[tuple[int, LiveTranslation]]]:
-    batch: list[tuple[int, LiveTranslation]] = []
-    size = 0
-    for number, one in ordered:
-        size = max(size, len(one.source), len(one.target))
-        if batch and (len(batch) + 1) * size > ROWS:
+def batched(items: Iterable[Item], length: Callable[[Item], int], most: int) -> Iterator[list[Item]]:
+    """Neighbours together, which padded to the longest of them have at most so many positions."""
+    batch: list[Item] = []
+    longest = 0
+    for item in items:
+        longest = max(longest, length(item))
+        if batch and (len(batch) + 1) * longest > most:
             yield batch
-            batch, size = [], max(len(one.source), len(one.target))
-        batch.append((number, one))
+            batch, longest = [], length(item)
+        batch.append(item)
     if batch:
         yield batch
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
-from bethink.errors import MissingExtra
+from bethink.errors import needs_extra
 from bethink.files import write_atomically
 from bethink.train.data import Update
 
@@ -67,7 +67,11 @@ class Log:
         self.path = run / FILE
         kept = [record for record in read(run) if record["update"] <= start]
         write_atomically(self.path, "".join(json.dumps(record) + "\n" for record in kept).encode())
-        self._board = _tensorboard(run, start) if tensorboard else None
+        self._board: SummaryWriter | None = None
+        if tensorboard:
+            with needs_extra("train.tensorboard=true", "train"):
+                from torch.utils.tensorboard import SummaryWriter
+            self._board = SummaryWriter(str(run / "tensorboard"), purge_step=start + 1)
         self._file = self.path.open("a", encoding="utf-8")
         self._console = Console(stderr=True)
         self._until = until
@@ -134,11 +138,3 @@ def read(run: Path) -> list[dict[str, Any]]:
 
 def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}" if abs(value) < 0.01 else f"{value:.3f}"
-
-
-def _tensorboard(run: Path, start: int) -> SummaryWriter:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtra("train.tensorboard=true", "train") from None
-    return SummaryWriter(str(run / "tensorboard"), purge_step=start + 1)

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from bethink.errors import MissingExtra
+from bethink.errors import needs_extra
 
 _LAST_STOP = re.compile(r"(?<=[^\s.])\.$")
 
@@ -33,8 +33,6 @@ class Moses:
 
 @functools.cache
 def _tokeniser(language: str) -> Any:
-    try:
+    with needs_extra("text.tokenise=moses", "train"):
         from sacremoses import MosesTokenizer
-    except ImportError:
-        raise MissingExtra("text.tokenise=moses", "train") from None
     return MosesTokenizer(lang=language)

@@ -35,7 +35,8 @@ def sample(config: PathConfig, units: Units, generator: torch.Generator) -> Tens
         return wait_k(config.k, units)
     released = config.kind == "disturbed" and config.sampling == "released"
     most = units.counts.max().expand_as(units.counts) if released else units.counts
-    start = _uniform(most, 1 if released else len(most), generator)[:, None]
+    chance = torch.rand(1 if released else len(most), generator=generator)
+    start = ((chance * most).long().clamp(max=most - 1) + 1)[:, None]  # k ~ U{1 … most}
     if config.kind == "multi-path":
         return units.tokens(start + units.target)
     shape = (len(most), int(units.target.max()) + 1)
@@ -49,12 +50,6 @@ def sample(config: PathConfig, units: Units, generator: torch.Generator) -> Tens
 def wait_k(k: int, units: Units) -> Tensor:
     """The wait-k path, which is not random, so that losses along it can be compared."""
     return units.tokens(k + units.target)
-
-
-def _uniform(most: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """k ~ U{1 … most}, drawn for each sentence or once for all."""
-    chance = torch.rand(count, generator=generator)
-    return (chance * most).long().clamp(max=most - 1) + 1
 
 
 def _released_steps(r: int, length: int, generator: torch.Generator) -> Tensor:

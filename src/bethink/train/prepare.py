@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-import json
 import os
 import random
 from array import array
@@ -29,7 +28,7 @@ from bethink.train.align import align
 from bethink.train.checkpoint import disk_errors
 from bethink.train.corpora import Pair, find, made_asr_like, read_pairs, tokenised
 from bethink.train.data import MANIFEST, Corpus
-from bethink.train.recipe import DataConfig, Recipe, TextConfig, differences
+from bethink.train.recipe import DataConfig, Recipe, TextConfig, differences, plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,13 +49,10 @@ def prepare(
 
     console = console or Console(stderr=True)
     files = find(recipe.data, data_dir)
-    settings = {
-        "data": dataclasses.asdict(dataclasses.replace(recipe.data, origin="", published=())),
-        "text": dataclasses.asdict(recipe.text),
-    }
+    data = dataclasses.replace(recipe.data, origin="", published=())
     words = _taken_over(like) if like else {}
     asked = {
-        "settings": _plain(settings),
+        "settings": {"data": plain(data), "text": plain(recipe.text)},
         "inputs": {str(path.relative_to(data_dir)): sha256(path) for path in files},
         "vocabularies": {side: sha256(path) for side, (path, _) in words.items()},
     }
@@ -96,7 +92,11 @@ class Preparation:
             (self.folder / f"train.{side}.txt").unlink()  # the arrays are enough; dev and test are kept for evaluation
         self._require_some("pair", min(self.counts["train pairs"], self.counts["dev pairs"]))
         if self.data.align:
-            self._align()
+            task = self.progress.add_task("aligning words", total=None)
+            links = align(Corpus(self.folder, "train"), self.data.align_most, self.seed)
+            self.counts["train source tokens linked"] = int((links > 0).sum())
+            save_array(self.folder / "train.source.links.npy", links.astype(np.uint16))
+            self.progress.update(task, total=1, completed=1)
         sides = {
             side: {**save_vocabulary(self.folder, side, words), "size": len(words)}
             for side, words in (("source", source), ("target", target))
@@ -181,13 +181,6 @@ class Preparation:
             self.counts[f"{part} {side} tokens"] = len(packer.ids)
             packer.save(self.folder / f"{part}.{side}")
 
-    def _align(self) -> None:
-        task = self.progress.add_task("aligning words", total=None)
-        links = align(Corpus(self.folder, "train"), self.data.align_most, self.seed)
-        self.counts["train source tokens linked"] = int((links > 0).sum())
-        save_array(self.folder / "train.source.links.npy", links.astype(np.uint16))
-        self.progress.update(task, total=1, completed=1)
-
     def _unfit(self, part: str, source: int, target: int) -> str | None:
         """Why a pair is dropped, if it is; of the dev pairs only those that are too long for any model."""
         if max(source, target) > (self.data.longest if part == "train" else LONGEST - LONGEST_PROMPT):
@@ -266,15 +259,10 @@ def _require_same(folder: Path, asked: dict[str, Any]) -> None:
 
 def _whole(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings that did not exist when the folder was made get their defaults."""
-    defaults = _plain({"data": dataclasses.asdict(DataConfig()), "text": dataclasses.asdict(TextConfig())})
+    defaults = {"data": plain(DataConfig()), "text": plain(TextConfig())}
     return settings | {
         key: values | settings[key] for key, values in defaults.items() if isinstance(settings.get(key), dict)
     }
-
-
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    plain: dict[str, Any] = json.loads(json.dumps(values))
-    return plain
 
 
 def _progress(console: Console) -> Progress:

@@ -182,8 +182,7 @@ class Recipe:
         return recipe
 
     def to_dict(self) -> dict[str, Any]:
-        values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(self)))
-        return values
+        return plain(self)
 
     def sized(self, source_vocabulary: int, target_vocabulary: int) -> ModelConfig:
         return dataclasses.replace(self.model, source_vocabulary=source_vocabulary, target_vocabulary=target_vocabulary)
@@ -202,6 +201,12 @@ class _File:
     paths: dict[str, Any] = field(default_factory=dict)
     losses: dict[str, Any] = field(default_factory=dict)
     train: dict[str, Any] = field(default_factory=dict)
+
+
+def plain(config: Any) -> dict[str, Any]:
+    """The settings of a dataclass as JSON would have them: lists in place of tuples."""
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    return values
 
 
 def differences(old: dict[str, Any], new: dict[str, Any], prefix: str = "") -> list[str]:
