@@ -45,16 +45,11 @@ def read(folder: Path) -> list[tuple[Path, Result]]:
 
 
 def kinds(found: list[tuple[Path, Result]]) -> list[str]:
-    return sorted({plain(one) for _, one in found})
-
-
-def plain(one: Result) -> str:
-    """The kind of a policy, whatever it counts."""
-    return kind_of(one.policy.replace(",unit=word", ""))
+    return sorted({kind_of(one.policy) for _, one in found})
 
 
 def drawn(found: list[tuple[Path, Result]], kind: str, weights: Any) -> list[Point]:
-    return [point(log, weights, "standard") for log, one in found if plain(one) == kind]
+    return [point(log, weights, "standard") for log, one in found if kind_of(one.policy) == kind]
 
 
 def cells(gain: Gain | None) -> list[float] | None:

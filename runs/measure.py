@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import report
-from random_baseline import RandomBaseline, accepted
+from random_baseline import ByProbability, RandomBaseline, accepted
 from systems import FIXED, System, choices, each
 
 from bethink import folder
@@ -48,10 +48,13 @@ class Task:
     system: System
     spec: str
     p: float | None = None  # of the random baseline of the policy, if it is that
+    unjudged: bool = False  # the judge is not asked
 
     @property
     def policy(self) -> Policy:
         rule = parse(self.spec)
+        if self.unjudged:
+            return ByProbability(rule)
         return rule if self.p is None else RandomBaseline(rule, self.p)
 
     @property
@@ -106,9 +109,10 @@ def plan(work: Path, systems: Sequence[System], tests: Sequence[Set]) -> Iterato
 
 def resolved(work: Path, test: Set, system: System, option: str) -> Iterator[Task]:
     """The tasks of a pattern without choices."""
-    for spec in each(option.removeprefix("random ")):
-        task = Task(work, test, system, spec)
-        if not option.startswith("random "):
+    control, _, pattern = option.rpartition(" ")
+    for spec in each(pattern):
+        task = Task(work, test, system, spec, unjudged=control == "unjudged")
+        if control != "random":
             yield task
         elif (share := task.accepted()) is not None:
             yield replace(task, p=round(share, 4))

@@ -1,11 +1,11 @@
-"""The control for policies that judge a candidate: verdicts drawn at random, as often in favour as the real ones."""
+"""Controls for policies that judge a candidate: verdicts drawn at random, as often in favour as the real ones; and none of the judge."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, cast
 
 from bethink.analysis.behaviour import Verdict
 from bethink.policy import READ, WRITE, Decision, Need, PostEvaluation, Progress, View, Weighing
@@ -20,6 +20,10 @@ class RandomBaseline:
     rule: Judging
     p: float
     ceiling: ClassVar[Need] = Need.CANDIDATE
+
+    @property
+    def unit(self) -> str:
+        return self.rule.unit
 
     @property
     def name(self) -> str:
@@ -40,6 +44,41 @@ class RandomBaseline:
 
     def cannot_pass(self, view: View) -> bool:
         return False
+
+
+@dataclass(frozen=True)
+class ByProbability:
+    """`weigh` as of a model without a judge: the probability of the candidate decides."""
+
+    rule: Weighing
+    ceiling: ClassVar[Need] = Need.CANDIDATE
+    name: ClassVar[str] = "weigh-by-probability"
+
+    @property
+    def unit(self) -> str:
+        return self.rule.unit
+
+    def __str__(self) -> str:
+        return f"{self.name}:{str(self.rule).partition(':')[2]}"
+
+    def needs(self, progress: Progress) -> Need:
+        return self.rule.needs(progress)
+
+    def decide(self, view: View) -> Decision:
+        return self.rule.decide(cast("View", Unjudged(view)))
+
+    def cannot_pass(self, view: View) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """What a policy sees, but as if the model had no judge."""
+
+    view: View
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.view, "confidence" if name == "stability" else name)
 
 
 def passes(p: float, view: View) -> bool:

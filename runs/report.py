@@ -34,7 +34,7 @@ HOW = (
 # headings that name their measure
 GAINED = {"BLEU": "BLEU gained"} | {f"{m} saved": f"{m} saved at equal BLEU" for m in MEASURES}
 # curves of the same model that others are compared with
-OWN = {"wait-k": "its own wait-k", "random": "its own random verdicts"}
+OWN = {"wait-k": "its own wait-k", "random": "its own random verdicts", "random-weigh": "its own random verdicts"}
 OVERVIEW = {  # row: the curve it tells of
     "a wait-k model for each k": ("wait-k", "wait-k"),
     "adaptive-wait-k over multi-path": ("multi-path", "adaptive"),
@@ -70,8 +70,8 @@ def fixed(results: Sequence[Result]) -> list[Result]:
 
 
 def kind_of(policy: str) -> str:
-    """Of a policy; fixed schedules that read faster than they write are of another kind for each rate."""
-    name, _, rate = policy.partition(",rate=")
+    """Of a policy, whatever it counts; fixed schedules that read faster than they write are of another kind for each rate."""
+    name, _, rate = policy.replace(",unit=word", "").partition(",rate=")
     return f"wait-k, rate={rate}" if name.startswith("wait-k") and rate not in ("", "1.0") else name.partition(":")[0]
 
 
@@ -99,8 +99,9 @@ def analysed(found: Sequence[tuple[Path, Result]], labels: dict[str, str], base:
     for curve, members in points.items():
         over = {" ".join(other): gains(members, points[other]) for other in bases if other in points and other != curve}
         for kind, about in OWN.items():
-            if curve[0] != base and kind != curve[1] and (curve[0], kind) in points:
-                over[about] = gains(members, points[curve[0], kind])
+            own = curve[0], kind
+            if own in points and own not in (curve, (base, "wait-k")):
+                over[about] = gains(members, points[own])
         gained.append({"system": curve[0], "policy": curve[1], "points": len(members), "over": over})
     tests = list(paired(curves, logs, (base, "wait-k"), profile))
     return {"results": [result.to_dict() for result in results], "gains": gained, "bootstrap": tests}

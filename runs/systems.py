@@ -24,6 +24,14 @@ FLIP = "pe-flip:k={1,3,5,7,9},tau=<0.02,0.05>"
 WEIGH = "weigh:k={1,2,4,6},r=4,rate=1.2,rho=0.9"  # by the candidate's probability
 WEIGH_JUDGED = ("weigh:k=1,r=4,rate=1.2,rho=0.98", "weigh:k=2,r=6,rate=1.2,rho=0.98", "weigh:k=3,r=8,rate=1.2,rho=0.98")
 WEIGH_JUDGED += ("weigh:k={5,7},r=12,rate=1.2,rho=0.98",)  # by the judge
+WEIGH_LIVE = (  # by word, from fast to careful
+    "weigh:k=1,r=8,rate=1.0,rho=0.9,unit=word",
+    "weigh:k=1,r=8,rate=1.0,rho=0.98,care={0.5,0.8},unit=word",
+    "weigh:k=1,r=8,rate=1.0,rho=0.99,care={0.95,0.98},unit=word",
+)
+UNJUDGED = tuple(
+    f"unjudged weigh:k=1,r=8,rate=1.0,{bar},unit=word" for bar in ("rho={0.5,0.7,0.9}", "rho=0.9,care={0.4,0.6,0.8}")
+)
 WAIT_MODELS = tuple(f"wait-{k}" for k in (1, 3, 5, 7, 9))
 
 
@@ -95,7 +103,18 @@ SYSTEMS = (
     # judges who are shown a degree that no alignment taught, or none at all
     System("judged-ped", "", WEIGH_JUDGED, judges="ped-longer", tested=()),
     System("judged-multi-path", "", WEIGH_JUDGED, judges="multi-path"),
-    # the model as it is given to users; its folder is made by `bethink export`
+    # the judge on equal terms: the model as it is given to users, and with another judge; runs/judge.sh makes the folders
+    System(
+        "live",
+        "",
+        (
+            *("offline", "wait-k:k={1,2,3,5,7},unit=word", "wait-k:k={1,3,5},rate={1.2,1.5,2},unit=word"),
+            *("adaptive:rho_1={0.6,0.8,1},rho_k=0,k_max=10,unit=word", *UNJUDGED, *WEIGH_LIVE),
+            *(f"random {policy}" for policy in WEIGH_LIVE),
+        ),
+    ),
+    System("live-again", "", WEIGH_LIVE),
+    # the model as it was given to users when words did not count yet; its folder is made by `bethink export`
     System("bundled", "", ("offline", FIXED, SCHEDULES, *ADAPTIVE, *WEIGH_JUDGED)),
 )
 

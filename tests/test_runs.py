@@ -292,7 +292,7 @@ def test_every_row_of_the_table_means_something(runs: Callable[[str], Any]) -> N
         assert {*system.per_lag, *([system.judges] if system.judges else [])} <= set(names)
         Recipe.load("tiny", system.settings.split())
         for pattern in system.policies:
-            plain = pattern.removeprefix("random ")
+            plain = pattern.rpartition(" ")[2]
             found = [policy for option in systems.choices(plain) for policy in systems.each(option)]
             assert found == [str(parse(policy)) for policy in found]
             beside = len(systems.choices(plain)) == 1 or systems.FIXED in system.policies
@@ -313,6 +313,28 @@ def test_a_random_baseline_accepts_as_often_as_asked_and_always_the_same(runs: C
     seen = [baseline.passes(0.3, view) for view in views]
     assert 0.27 < sum(seen) / len(seen) < 0.33
     assert str(policy) in ("random:k=2,p=0.3,r=1000", "random-weigh:k=2,p=0.3,r=1000,rate=1.0")
+
+
+def test_without_its_judge_weigh_asks_the_probability(runs: Callable[[str], Any]) -> None:
+    translator, rule = Translator(ROOT / "models" / "de-en"), parse("weigh:k=1,r=8,rho=0.8,unit=word")
+    alone = runs("random_baseline").ByProbability(rule)
+    text = "Das Haus, das wir gestern gesehen haben, wollen wir nicht kaufen."
+    judged, plain = (next(iter(translator.translate_many([text], policy))).writes for policy in (rule, alone))
+    assert [step.read for step in judged] != [step.read for step in plain]
+    weighed = [step for step in plain if step.reason.code == "stable"]
+    assert weighed
+    assert all(step.reason.value == pytest.approx(step.confidence, abs=1e-4) for step in weighed)
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_controls_count_as_the_policy_inside(runs: Callable[[str], Any], unit: str) -> None:
+    baseline, rule = runs("random_baseline"), parse(f"weigh:k=2,r=4,unit={unit}")
+    controls = (watched(rule)[0], baseline.RandomBaseline(rule, 0.5), baseline.ByProbability(rule))
+    assert [getattr(control, "unit", None) for control in controls] == [unit] * 3
+    translator, [policy] = Translator(ROOT / "models" / "de-en"), [watched(rule)[0]]
+    texts = ["Die Kommission hat den Vorschlag gestern angenommen.", "Ich glaube das nicht."]
+    seen, plain = ([t.path for t in translator.translate_many(texts, one)] for one in (policy, rule))
+    assert seen == plain, "what is watched decides the same"
 
 
 @pytest.mark.parametrize("rule", ["pe:k=2,rho=0.2,r=1000", "weigh:k=2,r=1000,rate=1,rho=0.9"])

@@ -112,6 +112,16 @@ def test_a_policy_is_judged_by_the_alignment_and_watched_live() -> None:
     assert patient.accepted < 1.0
 
 
+def test_a_policy_that_counts_words_is_held_against_the_alignment_in_tokens_and_says_so() -> None:
+    oracle = translator(Sure())
+    pairs = [golden(oracle, pair) for pair in PAIRS]
+    by_word, by_token = look(
+        oracle, pairs, [parse(f"pe:k=1,rho=0.5,r=9,unit={u}") for u in ("word", "token")], [1]
+    ).behaviour
+    assert by_word == by_token
+    assert by_word.policy == "pe:k=1,rho=0.5,r=9"
+
+
 class Judging(FakeBackend):
     """Equally sure of everything, but knows that a word will not stand before all is heard."""
 

@@ -43,6 +43,10 @@ class Watched:
     def ceiling(self) -> Need:
         return self.policy.ceiling
 
+    @property
+    def unit(self) -> str:
+        return getattr(self.policy, "unit", "token")
+
     def __str__(self) -> str:
         return str(self.policy)
 
@@ -86,6 +90,7 @@ class Behaviour:
 
 
 def behaviour(translator: Translator, pairs: Sequence[Gold], policy: Policy) -> Behaviour:
+    policy = policy.counting("token")  # as the alignments that its decisions are held against
     judged = list(_judged(translator, pairs, policy))
     said = np.array([one.write for one, _ in judged], dtype=bool)
     weights = np.array([one.weight for one, _ in judged])
