@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# PED beside its controls, German to English, two seeds each: docs/results/de-en-ped.md. One GPU, 27 minutes of an H200.
+# PED beside its controls, German to English, two seeds each: docs/results/de-en-ped.md. One GPU, 23 minutes of
+# training on an H200; evaluating all that runs/systems.py names takes longer than that.
 #
-#   runs/de-en-ped.sh CORPORA              CORPORA holds de-en (europarl.train, tatoeba.train, europarl.dev, newstest2013 and newstest2015, each
-#                                          .de and .en, or .xz) and en-de/iwslt14.test.raw.{de,en}
+#   runs/de-en-ped.sh CORPORA              CORPORA holds de-en (europarl.train, tatoeba.train, each .de and .en, or .xz; europarl.dev,
+#                                          newstest2013, newstest2015) and en-de/iwslt14.test.raw.{de,en}
 #
 # The paper's 6 + 6 layers, post-norm. From one multi-path model: more of the same and PED, with capsules that reach the output and a learning
 # rate of their own, each with two seeds. Of pe's rho the best on the development sets is taken. Others of runs/systems.py, such as disturbed

@@ -72,7 +72,7 @@ SYSTEMS = (
         tested=(FIXED, PE, f"random {PE}", FLIP, SCHEDULES, FASTER, "offline"),
     ),
     # with another seed, as multi-path-again: how far two trainings of one system differ
-    System("ped-again", "system=ped train.seed=5", (FIXED, PE, f"random {PE}", "offline")),
+    System("ped-again", "system=ped train.seed=5", (FIXED, PE, f"random {PE}", FASTER, "offline")),
     System("multi-path-again", "system=multi-path train.seed=5", (FIXED, SCHEDULES, "offline")),
     # the untranslated capsules must tell the words to come, so that nothing is gained by keeping translated words in them
     System("ped-coming", "system=ped losses.untranslated=coming", (FIXED, PE, f"random {PE}", "offline")),
