@@ -34,7 +34,12 @@ HOW = (
 # headings that name their measure
 GAINED = {"BLEU": "BLEU gained"} | {f"{m} saved": f"{m} saved at equal BLEU" for m in MEASURES}
 # curves of the same model that others are compared with
-OWN = {"wait-k": "its own wait-k", "random": "its own random verdicts", "random-weigh": "its own random verdicts"}
+OWN = {
+    "wait-k": "its own wait-k",
+    "random": "its own random verdicts",
+    "random-weigh": "its own random verdicts",
+    "weigh-by-probability": "its own probability",
+}
 OVERVIEW = {  # row: the curve it tells of
     "a wait-k model for each k": ("wait-k", "wait-k"),
     "adaptive-wait-k over multi-path": ("multi-path", "adaptive"),

@@ -141,6 +141,16 @@ PICTURES = {
         ("judged-ped", "weigh"),
         ("judged-multi-path", "weigh"),
     ),
+    "judge": (
+        ("live", "offline"),
+        ("live", "wait-k"),
+        ("live", "wait-k, rate=1.5"),
+        ("live", "adaptive"),
+        ("live", "weigh"),
+        ("live", "weigh-by-probability"),
+        ("live", "random-weigh"),
+        ("live-again", "weigh"),
+    ),
     "ablation": (
         ("ped", "pe"),
         ("ped", "wait-k"),
