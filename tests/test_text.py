@@ -140,11 +140,37 @@ class TestSentences:
             ("one line\nanother\r\n\r\n third", ["one line", "another", "third"]),
             ("Tôi đi. Bạn ở lại.", ["Tôi đi.", "Bạn ở lại."]),
             ("\n\n . \n", ["."]),
+            # an address is not a sentence: what follows belongs to it
+            ("Herr Präsident! Ich danke Ihnen. Gut.", ["Herr Präsident! Ich danke Ihnen.", "Gut."]),
+            (
+                "Frau Vorsitzende, meine sehr geehrten Damen und Herren! Ja!",
+                ["Frau Vorsitzende, meine sehr geehrten Damen und Herren! Ja!"],
+            ),
+            ("Ladies and gentlemen! Welcome! Sit down.", ["Ladies and gentlemen! Welcome!", "Sit down."]),
+            ("Liebe Anna!\nDanke.", ["Liebe Anna!", "Danke."]),
+            # these are none
+            ("Meine Güte! Oh.", ["Meine Güte!", "Oh."]),
+            (
+                "Liebe macht blind! Herr Ober bringt Bier! Herr!",
+                ["Liebe macht blind!", "Herr Ober bringt Bier!", "Herr!"],
+            ),
+            ("Sehr gut! Weiter.", ["Sehr gut!", "Weiter."]),
             ("", []),
         ],
     )
     def test_boundaries(self, text: str, expected: list[str]) -> None:
         assert sentences_of(segment(WORDS, text)) == expected
+
+    def test_the_model_reads_an_address_with_a_comma(self) -> None:
+        words = [event for event in Segmenter(WORDS).feed("Liebe Gäste! Willkommen. ") if isinstance(event, Word)]
+        assert [(word.text, word.read_as) for word in words] == [
+            ("Liebe", None),
+            ("Gäste!", "Gäste,"),
+            ("Willkommen.", None),
+        ]
+        assert words[1].ids == WORDS.encode("Gäste,")
+        [line] = [event for event in Segmenter(WORDS, by_line=True).feed("Gäste! ") if isinstance(event, Word)]
+        assert line.read_as is None, "lines of a test set are read as they are"
 
     def test_without_spaces_the_next_character_completes_a_sentence(self) -> None:
         segmenter = Segmenter(WORDS)

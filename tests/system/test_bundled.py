@@ -40,6 +40,15 @@ def test_twenty_sentences_word_for_word() -> None:
 
 
 @pytest.mark.parametrize(
+    "begin", ["Herr Präsident!", "Liebe Kolleginnen und Kollegen!", "Sehr geehrte Damen und Herren!"]
+)
+def test_after_an_address_nothing_is_made_up(begin: str) -> None:
+    assert "thank" not in bundled().translate(begin)
+    said = bundled().translate(f"{begin} Heute sprechen wir über die neue Brücke.")
+    assert said.endswith(", today we are talking about the new bridge.")
+
+
+@pytest.mark.parametrize(
     ("policy", "least", "lag"), [(None, 74.0, 3.05), ("offline", 76.0, 9.0), ("wait-k:k=3,unit=word", 64.0, 3.1)]
 )
 def test_it_is_no_worse_and_no_slower_than_it_was(policy: str | None, least: float, lag: float) -> None:

@@ -9,7 +9,7 @@ from bethink.errors import UsageError
 from bethink.text.clean import LINE_END, Cleaner
 from bethink.text.copying import MOST_HELD, Beginning, Copier, is_capital
 from bethink.text.glossary import TermFinder
-from bethink.text.sentences import ends_clause, ends_sentence
+from bethink.text.sentences import addresses, ends_clause, ends_sentence
 from bethink.text.vocabulary import Vocabulary
 
 SHORTEST_LIMIT = 8  # tokens; one character needs at most a word mark and four bytes
@@ -35,7 +35,8 @@ class Boundary:
 class Segmenter:
     """Returns each word as soon as white space (or the end) shows that it is complete, and a Boundary after each sentence.
 
-    The result depends on the text alone, not on how it was cut. A sentence ends at its punctuation or at a line end. Without either it
+    The result depends on the text alone, not on how it was cut. A sentence ends at its punctuation or at a line end, but not after an
+    address: the model reads "Meine Damen und Herren! Wir …" with a comma, since it would make up how it goes on. Without either it
     is cut before it has more than `longest` tokens, at a comma from two thirds of that on. In Chinese, Japanese, Burmese and Khmer no
     space needs to follow a sentence: there, the next character shows that it is complete.
     """
@@ -54,6 +55,7 @@ class Segmenter:
         self._by_line = by_line
         self._held: Beginning | None = None  # words that wait until it is clear whether there is anything to translate
         self._length = 0  # tokens in the open sentence
+        self._words_before: list[str] = []  # of the open sentence
         self._used: set[str] = set()  # stand-ins in the open sentence
         self._mentioned: set[str] = set()  # words of the open sentence that cannot serve as stand-ins
         self._capitals = False  # whether the word before was in capitals
@@ -102,6 +104,12 @@ class Segmenter:
     def _add(self, text: str) -> Iterator[Word | Boundary]:
         """A word of a sentence that is translated. If it does not fit, the sentence is cut and the word begins the next one."""
         words = list(self._words(text))
+        address = (
+            not self._by_line and text.endswith("!") and len(words) == 1 and addresses([*self._words_before, text])
+        )
+        if address and words[0].read_as is None:
+            with_comma = text.removesuffix("!") + ","
+            words = [Word(text, self._vocabulary.encode(with_comma), with_comma)]
         if not words or (self._length and self._overflows(words[0])):
             yield from self._close()
             yield from self._take(text)
@@ -117,8 +125,9 @@ class Segmenter:
                 self._mentioned.update(self._copier.mentioned(text))
             if any(map(str.isalpha, text)):
                 self._capitals = is_capital(text)
+            self._words_before.append(word.text)
             yield word
-            if self._ends(word.text, first):
+            if not address and self._ends(word.text, first):
                 yield from self._close()
 
     def _overflows(self, word: Word) -> bool:
@@ -133,6 +142,7 @@ class Segmenter:
         yield from self._release()
         if self._length:
             self._length, self._capitals = 0, False
+            self._words_before = []
             self._used, self._mentioned = set(), set()
             yield Boundary()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _OPENERS = "\"'“”„‚‘«»‹›([{¿¡*_「『（【《"
 _BRACKETS = ")]}"
@@ -31,6 +32,16 @@ _ABBREVIATIONS = frozenset(
 )
 _AFTER = re.escape(_FINAL_MARKS + "\"'”’»›」』）】》" + _BRACKETS)  # here “ and ‘ open what follows
 _UNSPACED_END = re.compile(rf"[{_UNSPACED_MARKS}][{_AFTER}]*(?=[^{_AFTER}])")
+# How people are addressed in German and English: what may stand first, and what else has no capital. A verb is in neither.
+_ADDRESS = frozenset(
+    """herr frau damen herren meine mein sehr liebe lieber liebes geehrte geehrter geehrtes verehrte verehrter verehrtes hochverehrte
+    hochverehrter werte werter hohes hoher ladies dear mr mrs ms madam""".split()
+)
+_WITHIN = _ADDRESS | frozenset(
+    "und lieben geehrten verehrten hochverehrten werten von der des für and of gentlemen colleagues friends".split()
+)
+_NO_ADDRESS = frozenset("güte grüße zeit fresse god me".split())  # meine Güte!
+_LONGEST_ADDRESS = 14  # words
 _ANSWERS = frozenset({"No"})  # an abbreviation inside a sentence, a whole sentence at its start
 _LIST_ENDS = frozenset({"etc", "ff", "usf", "usw"})  # mostly end a sentence, but not inside brackets
 
@@ -44,6 +55,24 @@ def ends_sentence(word: str, *, first: bool = False) -> bool:
     if core[-1] in _FINAL_MARKS or core.endswith(".."):
         return True
     return core[-1] == "." and _full_stop_ends(core[:-1].lstrip(_OPENERS), closing, first)
+
+
+def addresses(words: Sequence[str]) -> bool:
+    """Whether a sentence that ends so with "!" only addresses somebody: Sehr geehrte Damen und Herren! What follows belongs to it."""
+    *others, last = words
+    if (
+        not last.endswith("!")
+        or len(words) > _LONGEST_ADDRESS
+        or any(word[-1] in _FINAL_MARKS + "." for word in others)
+    ):
+        return False
+    names = [word.strip(",!") for word in words]
+    return (
+        names[0].lower() in _ADDRESS
+        and all(name[:1].isupper() or name in _WITHIN for name in names[1:])
+        and not any(name.lower() in _NO_ADDRESS for name in names)
+        and len(names) > 1
+    )
 
 
 def unspaced_end(text: str) -> int | None:
