@@ -155,6 +155,7 @@ class TestSentences:
                 ["Liebe macht blind!", "Herr Ober bringt Bier!", "Herr!"],
             ),
             ("Sehr gut! Weiter.", ["Sehr gut!", "Weiter."]),
+            ("HERR MINISTER TRITT ZURÜCK! Neu.", ["HERR MINISTER TRITT ZURÜCK!", "Neu."]),
             ("", []),
         ],
     )

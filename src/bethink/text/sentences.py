@@ -72,6 +72,7 @@ def addresses(words: Sequence[str]) -> bool:
         and all(name[:1].isupper() or name in _WITHIN for name in names[1:])
         and not any(name.lower() in _NO_ADDRESS for name in names)
         and len(names) > 1
+        and not all(name.isupper() for name in names)  # a headline in capitals has verbs, too
     )
 
 
