@@ -148,6 +148,10 @@ class TestSentences:
             ),
             ("Ladies and gentlemen! Welcome! Sit down.", ["Ladies and gentlemen! Welcome!", "Sit down."]),
             ("Liebe Anna!\nDanke.", ["Liebe Anna!", "Danke."]),
+            (
+                "Sehr geehrter Herr Dr. Müller!! Herr Kommissar! Meine Damen und Herren! Es ist spät. Ja.",
+                ["Sehr geehrter Herr Dr. Müller!! Herr Kommissar! Meine Damen und Herren! Es ist spät.", "Ja."],
+            ),
             # these are none
             ("Meine Güte! Oh.", ["Meine Güte!", "Oh."]),
             (
@@ -163,10 +167,10 @@ class TestSentences:
         assert sentences_of(segment(WORDS, text)) == expected
 
     def test_the_model_reads_an_address_with_a_comma(self) -> None:
-        words = [event for event in Segmenter(WORDS).feed("Liebe Gäste! Willkommen. ") if isinstance(event, Word)]
+        words = [event for event in Segmenter(WORDS).feed("Liebe Gäste!! Willkommen. ") if isinstance(event, Word)]
         assert [(word.text, word.read_as) for word in words] == [
             ("Liebe", None),
-            ("Gäste!", "Gäste,"),
+            ("Gäste!!", "Gäste,"),
             ("Willkommen.", None),
         ]
         assert words[1].ids == WORDS.encode("Gäste,")

@@ -55,7 +55,7 @@ class Segmenter:
         self._by_line = by_line
         self._held: Beginning | None = None  # words that wait until it is clear whether there is anything to translate
         self._length = 0  # tokens in the open sentence
-        self._words_before: list[str] = []  # of the open sentence
+        self._words_before: list[str] = []  # of the open sentence, from the last address on
         self._used: set[str] = set()  # stand-ins in the open sentence
         self._mentioned: set[str] = set()  # words of the open sentence that cannot serve as stand-ins
         self._capitals = False  # whether the word before was in capitals
@@ -108,7 +108,7 @@ class Segmenter:
             not self._by_line and text.endswith("!") and len(words) == 1 and addresses([*self._words_before, text])
         )
         if address and words[0].read_as is None:
-            with_comma = text.removesuffix("!") + ","
+            with_comma = text.rstrip("!") + ","
             words = [Word(text, self._vocabulary.encode(with_comma), with_comma)]
         if not words or (self._length and self._overflows(words[0])):
             yield from self._close()
@@ -127,7 +127,9 @@ class Segmenter:
                 self._capitals = is_capital(text)
             self._words_before.append(word.text)
             yield word
-            if not address and self._ends(word.text, first):
+            if address:
+                self._words_before = []
+            elif self._ends(word.text, first):
                 yield from self._close()
 
     def _overflows(self, word: Word) -> bool:

@@ -58,20 +58,14 @@ def ends_sentence(word: str, *, first: bool = False) -> bool:
 
 
 def addresses(words: Sequence[str]) -> bool:
-    """Whether a sentence that ends so with "!" only addresses somebody: Sehr geehrte Damen und Herren! What follows belongs to it."""
-    *others, last = words
-    if (
-        not last.endswith("!")
-        or len(words) > _LONGEST_ADDRESS
-        or any(word[-1] in _FINAL_MARKS + "." for word in others)
-    ):
+    """Whether words that end with "!" only address somebody: Sehr geehrte Damen und Herren! What follows belongs to their sentence."""
+    if not words[-1].endswith("!") or not 2 <= len(words) <= _LONGEST_ADDRESS:
         return False
     names = [word.strip(",!") for word in words]
     return (
         names[0].lower() in _ADDRESS
         and all(name[:1].isupper() or name in _WITHIN for name in names[1:])
         and not any(name.lower() in _NO_ADDRESS for name in names)
-        and len(names) > 1
         and not all(name.isupper() for name in names)  # a headline in capitals has verbs, too
     )
 
